@@ -1,0 +1,81 @@
+"""What can go wrong, and whose mistake it was.
+
+    model.py:41: matmul: f32[4, 64] has 64 columns but f32[32, 64] has 32 rows
+      operands: %x: f32[4, 64], %w: f32[32, 64]
+
+`VxError` and its family are the user's mistakes: one message that says where, what was found, what was wanted and what
+to do. `InternalError` is ours: a broken invariant, never to be caught and explained away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A place in the user's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class VxError(Exception):
+    """A mistake of the user's. `str()` is the whole message: `loc: message`, then one indented line per detail."""
+
+    def __init__(self, message: str, *, loc: Loc | None = None, details: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.loc = loc
+        self.details = details
+
+    def __str__(self) -> str:
+        head = f"{self.loc}: {self.message}" if self.loc else self.message
+        return "\n".join((head, *(f"  {line}" for line in self.details)))
+
+
+class GraphError(VxError):
+    """The graph is wrong: a name used twice, a cycle, a value that is not there, types that do not unify."""
+
+
+class PlacementError(VxError):
+    """A node cannot run where it was put."""
+
+
+class MachineError(VxError):
+    """A machine file, a topology id or a device name is wrong."""
+
+
+class TextError(VxError):
+    """A graph's or a program's text does not parse."""
+
+
+class ProgramError(VxError):
+    """A program does not prove: an operand not resident, a missing order, an overlapping slot."""
+
+
+class AdmissionError(VxError):
+    """The program does not fit the machine."""
+
+
+class BindError(VxError):
+    """A topology cannot be bound to anything that is here."""
+
+
+class RunError(VxError):
+    """Bad inputs to a run, or a run that had to stop."""
+
+
+class ConformanceError(VxError):
+    """What ran is not what was planned."""
+
+
+class CheckpointError(VxError):
+    """A model file is truncated, of another format, or does not fit its own configuration."""
+
+
+class InternalError(Exception):
+    """A broken invariant of vxgraph itself; the message names the pass or the step that broke it."""

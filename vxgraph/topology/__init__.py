@@ -1,0 +1,1 @@
+"""WHERE: topology ids, and machines with their memories and links."""
