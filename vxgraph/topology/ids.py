@@ -16,6 +16,7 @@ from vxgraph.errors import MachineError
 
 BAND_SIZE = 100
 FIRST_DECLARED = 1000
+LAST_DECLARED = 999_999_999  # nine digits keep every id within a C int
 
 
 class Topology(int):
@@ -24,6 +25,8 @@ class Topology(int):
     name: str
 
     def __new__(cls, number: int, name: str) -> Self:
+        """`gpu:1` is `Topology(501, "gpu:1")`; get one from a band, `declared` or `parse_topology`, which check."""
+        """Made by the bands, `declared` and `parse_topology`; not meant to be called with made-up names."""
         self = super().__new__(cls, number)
         self.name = name
         return self
@@ -58,27 +61,37 @@ class Band:
             raise MachineError(f"{self.kind}:{index} is outside its band; indices run from 0 to {BAND_SIZE - 1}")
         return Topology(self.base + index, f"{self.kind}:{index}")
 
+    def __contains__(self, number: int) -> bool:
+        return self.base <= number < self.base + BAND_SIZE
+
 
 CPU = Band("cpu", 0)
 NPU = Band("npu", 100)
 GPU = Band("gpu", 500)
 BANDS = (CPU, NPU, GPU)
 
-_BANDED = re.compile(r"(cpu|npu|gpu):([0-9]+)")
-_DECLARED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)#([0-9]+)")
+# One text for one place: no leading zeros; no more digits than an id can have.
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_BANDED = re.compile(rf"(cpu|npu|gpu):{_NUMBER}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DECLARED = re.compile(rf"({_NAME.pattern})#{_NUMBER}")
 
 
 def declared(name: str, number: int) -> Topology:
-    """The topology that a machine file declares by name, with an id from 1000 up."""
-    if number < FIRST_DECLARED:
-        raise MachineError(f"{name}: id {number} is below {FIRST_DECLARED}; declared places take ids from there up")
+    """The topology that a machine file declares by name, with an id from 1000 up; it reads back from its text."""
+    if not _NAME.fullmatch(name):
+        raise MachineError(f"{name!r} is no name for a place; wanted letters, digits and underscores, like dsp")
+    if not FIRST_DECLARED <= number <= LAST_DECLARED:
+        raise MachineError(
+            f"{name}: id {number} is out of range; declared places take ids from {FIRST_DECLARED} to {LAST_DECLARED}"
+        )
     return Topology(number, f"{name}#{number}")
 
 
 def topology_of(number: int) -> Topology:
     """The topology with this id in the bands; a declared id (1000 and up) is found through its machine only."""
     for band in BANDS:
-        if band.base <= number < band.base + BAND_SIZE:
+        if number in band:
             return band[number - band.base]
     raise MachineError(
         f"topology id {number} is in no band (cpu 0-99, npu 100-199, gpu 500-599); "

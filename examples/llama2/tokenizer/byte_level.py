@@ -1,0 +1,95 @@
+"""BPE over bytes, as GPT-2, Llama 3 and SmolLM2 have it. The merging is done by the `tokenizers` package.
+
+In these vocabularies a byte is written as one printable character: a space as 'Ġ', a newline as 'Ċ'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tokenizers import AddedToken, Regex, Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Split
+from tokenizers.pre_tokenizers import Sequence as InOrder
+
+from vxgraph.errors import CheckpointError
+
+# Llama 3's, as Meta's tokenizer.py has it.
+LLAMA3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def _smollm() -> PreTokenizer:
+    return InOrder([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+
+
+def _llama_bpe() -> PreTokenizer:
+    words = Split(Regex(LLAMA3_WORDS), behavior="isolated")
+    return InOrder([words, ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+PRE_TOKENIZERS: Mapping[str, Callable[[], PreTokenizer]] = {"smollm": _smollm, "llama-bpe": _llama_bpe}
+
+
+def byte_level(
+    names: Sequence[str], merges: Sequence[str], *, pre: str, whole: Sequence[str], source: str
+) -> Callable[[str], list[int]]:
+    """The encoder of the vocabulary `names`, by id, with `merges` 'left right', best first.
+
+    `pre` is what GGUF calls tokenizer.ggml.pre; the pieces `whole` are matched before a text is split into words.
+    Raises `CheckpointError` for a `pre` that is not known, and for a vocabulary that lacks a byte or a merge's piece.
+    """
+    if pre not in PRE_TOKENIZERS:
+        known = ", ".join(PRE_TOKENIZERS)
+        raise CheckpointError(f"{source}: the pre-tokenizer {pre!r} (tokenizer.ggml.pre) is not known; known are {known}")
+    ids = {name: token for token, name in enumerate(names)}
+    _check_bytes(ids, source)
+    tokenizer = Tokenizer(BPE(vocab=ids, merges=_pairs(merges, ids, source), ignore_merges=pre == "llama-bpe"))
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
+    tokenizer.add_tokens([AddedToken(name, normalized=False) for name in whole])
+    return plain_encoder(tokenizer)
+
+
+def plain_encoder(tokenizer: Tokenizer) -> Callable[[str], list[int]]:
+    """Plain text to ids, with nothing added, cut or padded, and no control token made of text."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def byte_letters() -> dict[str, int]:
+    """The byte that each character stands for: itself where Latin-1 prints it, else from U+0100 up (GPT-2)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + at): byte for at, byte in enumerate(others)}
+
+
+def printed(name: str, letters: Mapping[str, int]) -> bytes:
+    """The bytes that a piece prints. One that is not written in byte letters was added by hand and prints itself."""
+    if all(letter in letters for letter in name):
+        return bytes(letters[letter] for letter in name)
+    return name.encode()
+
+
+def _check_bytes(ids: Mapping[str, int], source: str) -> None:
+    """The package drops a byte that has no piece without a word. C0, C1 and F5 to FF stand in no UTF-8 text."""
+    needed = {letter: byte for letter, byte in byte_letters().items() if byte < 0xF5 and byte not in (0xC0, 0xC1)}
+    missing = sorted(byte for letter, byte in needed.items() if letter not in ids)
+    if missing:
+        raise CheckpointError(
+            f"{source}: the vocabulary has no piece for byte 0x{missing[0]:02X}"
+            f" ({len(missing)} bytes are missing), so not every text can be encoded"
+        )
+
+
+def _pairs(merges: Sequence[str], ids: Mapping[str, int], source: str) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for at, merge in enumerate(merges):
+        left, _, right = merge.partition(" ")
+        if absent := [piece for piece in (left, right, left + right) if piece not in ids]:
+            raise CheckpointError(f"{source}: merge {at} is {merge!r}, but {absent[0]!r} is not in the vocabulary")
+        pairs.append((left, right))
+    return pairs

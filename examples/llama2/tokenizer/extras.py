@@ -1,0 +1,19 @@
+"""Packages that only some model files need, imported when one of those is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vxgraph.errors import VxError
+
+
+@contextmanager
+def extra(package: str, *, reads: str) -> Iterator[None]:
+    """Around an import: where `package` is missing, a `VxError` that says what it reads and how it is installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise VxError(f"{reads} needs the package {package}: pip install 'vxgraph[llama]'") from None

@@ -1,0 +1,1 @@
+"""WHAT: types, ops, the graph, its text and its verifier."""

@@ -1,0 +1,109 @@
+"""The graph's own rules, checked after parsing and between all passes.
+
+Every name is defined once in the graph and its bodies; every operand is defined before its reader (a cycle is named);
+every node's types are what its op infers; results and emits name values that exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vxgraph.errors import GraphError
+from vxgraph.ir.builder import operand_error
+from vxgraph.ir.graph import Graph, Node, Result
+from vxgraph.ir.types import TensorType
+
+
+def verify(graph: Graph) -> None:
+    """GraphError where the graph breaks a rule."""
+    defined: set[str] = set()
+    pending = [graph]
+    while pending:
+        g = pending.pop()
+        _verify_one(g, defined)
+        pending.extend(body for node in g.nodes for body in node.op.bodies)
+
+
+def _verify_one(graph: Graph, defined: set[str]) -> None:
+    types: dict[str, TensorType] = {}
+    for i in graph.inputs:
+        _define(i.name, i.loc, defined)
+        types[i.name] = i.type
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name not in types:
+                raise _missing(graph, node, name)
+        _verify_types(node, [types[name] for name in node.inputs])
+        for out, t in zip(node.outputs, node.types, strict=True):
+            _define(out, node.loc, defined)
+            types[out] = t
+    for kind, outlets in (("result", graph.results), ("emit", graph.emits)):
+        _verify_outlets(graph, kind, outlets, types)
+
+
+def _define(name: str, loc: object, defined: set[str]) -> None:
+    if name in defined:
+        raise GraphError(f"%{name} is defined twice", loc=loc)  # type: ignore[arg-type]  # a Loc or None
+    defined.add(name)
+
+
+def _verify_types(node: Node, operands: list[TensorType]) -> None:
+    try:
+        inferred = node.op.infer(*operands)
+    except GraphError as error:
+        raise operand_error(node.op, node.inputs, operands, error, node.loc) from None
+    except TypeError:  # infer's parameters are its operands
+        raise GraphError(
+            f"{node.op.name}: takes another number of operands than {len(operands)}", loc=node.loc
+        ) from None
+    if inferred != node.types or len(node.outputs) != len(inferred):
+        stated, wanted = (", ".join(map(str, t)) for t in (node.types, inferred))
+        raise GraphError(f"%{node.name}: {node.op.name} gives {wanted}, but the graph says {stated}", loc=node.loc)
+
+
+def _verify_outlets(graph: Graph, kind: str, outlets: Iterable[Result], types: dict[str, TensorType]) -> None:
+    seen: set[str] = set()
+    for r in outlets:
+        if r.value not in types:
+            raise GraphError(f"{kind} {r.name!r} names %{r.value}, which graph {graph.name!r} does not define")
+        if r.name in seen:
+            raise GraphError(f"{kind} {r.name!r} is given twice")
+        seen.add(r.name)
+
+
+def _missing(graph: Graph, node: Node, name: str) -> GraphError:
+    """An operand that is not defined yet: on a cycle, out of order, or nowhere."""
+    by_output = {out: n for n in graph.nodes for out in n.outputs}
+    if name not in by_output:
+        return GraphError(f"%{node.name}: operand %{name} is not defined", loc=node.loc)
+    cycle = _cycle_through(node, by_output)
+    if cycle:
+        shown = " -> ".join(f"%{n}" for n in (*cycle, cycle[0]))
+        return GraphError(f"the graph has a cycle: {shown}", loc=node.loc)
+    return GraphError(f"%{node.name}: operand %{name} is defined after it; put its line first", loc=node.loc)
+
+
+def _cycle_through(start: Node, by_output: dict[str, Node]) -> list[str]:
+    """The names on one cycle that `start` stands on or leads to, or nothing; without recursion."""
+    path: list[str] = []
+    on_path: set[str] = set()
+    done: set[str] = set()
+    stack: list[tuple[Node, int]] = [(start, 0)]
+    while stack:
+        node, i = stack.pop()
+        if i == 0:
+            path.append(node.name)
+            on_path.add(node.name)
+        for k in range(i, len(node.inputs)):
+            operand = by_output.get(node.inputs[k])
+            if operand is None or operand.name in done:
+                continue
+            if operand.name in on_path:
+                return path[path.index(operand.name) :]
+            stack.append((node, k + 1))
+            stack.append((operand, 0))
+            break
+        else:
+            done.add(path.pop())
+            on_path.discard(node.name)
+    return []

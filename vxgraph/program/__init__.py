@@ -1,0 +1,1 @@
+"""HOW: instructions, lowering, the schedule, the memory plan, the program's text, its verifier and admission."""

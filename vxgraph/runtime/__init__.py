@@ -1,0 +1,1 @@
+"""RUN: the backend ABI, the executor, the session, the report and its check against the plan."""

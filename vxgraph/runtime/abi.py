@@ -1,0 +1,100 @@
+"""The contract of a backend: every entry point that touches memory or runs work names its topology.
+
+A backend owns one state per topology (an address space, queues, a library handle per device). Buffers, tensors, kernels
+and events are its own opaque objects; the executor only hands them back. `observe` answers where bytes or work really
+are, asked of the machine and not of our records. tests/conformance holds the definition: the same assertions for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from vxgraph.ir.op import Op
+from vxgraph.ir.types import Array, DType, TensorType
+from vxgraph.topology.ids import Topology
+
+Buffer = Any  # memory on one topology
+Tensor = Any  # a shaped view of a buffer's bytes
+Kernel = Any  # an op compiled for one topology
+Event = Any  # a point in a queue
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Where something really is: the topologies that could be meant, and the device as its driver names it."""
+
+    topologies: tuple[Topology, ...]  # several where several are bound to one device
+    device: str  # "numpy:gpu:1", "cuda:0 (0000:3b:00.0)"
+
+
+class Backend(Protocol):
+    """One kind of machine. Every method raises BindError or RunError (VxError) for what its caller got wrong."""
+
+    def open(self, topology: Topology, target: str) -> str:
+        """Creates the topology's state on `target` ("numpy", "cuda:0"); returns the device's full name for people."""
+        ...
+
+    def close(self) -> None:
+        """Frees every state; the backend can be opened again."""
+        ...
+
+    def alloc(self, nbytes: int, topology: Topology) -> Buffer:
+        """Fresh memory on the topology, poisoned where the backend can afford it."""
+        ...
+
+    def free(self, buffer: Buffer, topology: Topology) -> None:
+        """Gives memory back; refuses a buffer that does not live on `topology`, or was freed."""
+        ...
+
+    def tensor(self, buffer: Buffer, offset: int, dtype: DType, shape: tuple[int, ...], topology: Topology) -> Tensor:
+        """A dense row-major view at a byte offset; refuses what lies outside the buffer."""
+        ...
+
+    def upload(self, array: Array, into: Tensor, topology: Topology, *, after: Sequence[Event] = ()) -> Event:
+        """Host to device, of any strides; the host array may be reused when the call returns."""
+        ...
+
+    def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
+        """Device to host; `out` is filled once the event is waited for."""
+        ...
+
+    def transfer_peer(
+        self,
+        src: Tensor,
+        src_topology: Topology,
+        dst_topology: Topology,
+        nbytes: int,
+        *,
+        into: Tensor,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Device to device. Leaves the source intact; refuses a tensor that is not where the caller says."""
+        ...
+
+    def kernel(
+        self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology
+    ) -> Kernel:
+        """The op's kernel on this topology; BindError that names the op where there is none."""
+        ...
+
+    def dispatch(
+        self,
+        kernel: Kernel,
+        ins: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        topology: Topology,
+        *,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Runs a kernel; refuses tensors that live on another topology. An output may be an input (donation)."""
+        ...
+
+    def wait(self, event: Event) -> None:
+        """Returns when the event has happened."""
+        ...
+
+    def observe(self, thing: Buffer | Tensor | Event) -> Observation:
+        """Where a buffer's bytes are, or where an event's work ran."""
+        ...

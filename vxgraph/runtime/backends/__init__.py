@@ -1,0 +1,1 @@
+"""One package per backend; each is found through the entry-point group `vxgraph.backends`."""
