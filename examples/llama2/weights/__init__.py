@@ -1,8 +1,8 @@
 """Weights files of three formats, read the same way.
 
-    open_checkpoint("SmolLM2-135M-Instruct.Q4_1.gguf")    GGUF, recognised by its magic
-    open_checkpoint("stories15M.bin")                     llama2.c, all three header forms
-    open_checkpoint("TinyLlama-1.1B-Chat-v1.0/")          Hugging Face: config.json and safetensors
+open_checkpoint("SmolLM2-135M-Instruct.Q4_1.gguf")    GGUF, recognised by its magic
+open_checkpoint("stories15M.bin")                     llama2.c, all three header forms
+open_checkpoint("TinyLlama-1.1B-Chat-v1.0/")          Hugging Face: config.json and safetensors
 """
 
 from __future__ import annotations

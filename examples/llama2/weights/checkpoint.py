@@ -10,7 +10,7 @@ before it hands out any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ NUMPY_DTYPES: Mapping[DType, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened model file. `params` has the names, shapes and order of `param_shapes(config)`, dtype `config.dtype`."""
+    """An opened model file; `params` is as `param_shapes(config)` says, of `config.dtype`."""
 
     path: Path
     config: LlamaConfig
@@ -146,7 +146,7 @@ def float_decoder(data: Bytes, dtype: DType, shape: tuple[int, ...]) -> Callable
 
 
 @contextmanager
-def blame(path: Path) -> Iterator[None]:
+def blame(path: Path) -> Generator[None, None, None]:
     """Turn a `VxError` that knows no file into a `CheckpointError` that starts with this one."""
     try:
         yield

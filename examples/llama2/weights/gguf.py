@@ -184,7 +184,9 @@ def _kind(gguf: ModuleType, where: str, tensor: TensorInfo) -> Any:
     try:
         kind = gguf.GGMLQuantizationType(tensor.kind)
     except ValueError:
-        raise CheckpointError(f"{where} has ggml type {tensor.kind}, which this version of gguf does not know") from None
+        raise CheckpointError(
+            f"{where} has ggml type {tensor.kind}, which this version of gguf does not know"
+        ) from None
     block_bytes = gguf.GGML_QUANT_SIZES[kind][1]
     try:
         gguf.dequantize(np.zeros((1, block_bytes), np.uint8), kind)

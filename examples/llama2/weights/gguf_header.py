@@ -48,7 +48,7 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Parse the header of a GGUF file of version 2 or 3. Raises `CheckpointError` where it is damaged or cut short."""
     data = map_file(path)
-    cursor = _Cursor(path, memoryview(data))
+    cursor = _Cursor(path, data)
     if cursor.take(4, "the magic") != MAGIC:
         raise CheckpointError(f"{path}: not a GGUF file; it does not start with {MAGIC.decode()}")
     _check_version(path, cursor.scalar("I", "the version"))
@@ -74,18 +74,18 @@ def _check_version(path: Path, version: int) -> None:
 class _Cursor:
     """A position in the header. Whatever does not fit into the file is a `CheckpointError` that says what it was."""
 
-    def __init__(self, path: Path, data: memoryview) -> None:
+    def __init__(self, path: Path, data: Bytes) -> None:
         self.path = path
         self.data = data
         self.at = 0
 
     def take(self, nbytes: int, what: str) -> bytes:
         end = self.at + nbytes
-        if end > len(self.data):
+        if end > self.data.size:
             raise CheckpointError(
-                f"{self.path}: the header is cut short: {what} ends at byte {end}, but the file has {len(self.data)}"
+                f"{self.path}: the header is cut short: {what} ends at byte {end}, but the file has {self.data.size}"
             )
-        part = bytes(self.data[self.at : end])
+        part = self.data[self.at : end].tobytes()
         self.at = end
         return part
 

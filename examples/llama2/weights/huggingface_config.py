@@ -9,13 +9,15 @@ rotary scaling, a sliding window) is an error: ignored, it would give fluent, wr
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import AliasChoices, BaseModel, Field, PositiveFloat, PositiveInt, ValidationError
 
 from examples.llama2.config import DType, LlamaConfig, RopeScaling
 from examples.llama2.weights.checkpoint import blame
-from vxgraph.errors import CheckpointError, VxError
+from vxgraph.errors import VxError
+
+M = TypeVar("M", bound=BaseModel)
 
 MODEL_TYPES = ("llama", "mistral")
 _DTYPES: dict[str, DType] = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -79,9 +81,7 @@ def _read(path: Path) -> str:
 
 def _check_supported(parsed: _HfConfig) -> None:
     if parsed.model_type not in MODEL_TYPES:
-        raise VxError(
-            f"model_type: {parsed.model_type!r} is not supported; {' and '.join(map(repr, MODEL_TYPES))} are"
-        )
+        raise VxError(f"model_type: {parsed.model_type!r} is not supported; {' and '.join(map(repr, MODEL_TYPES))} are")
     for key in ("attention_bias", "mlp_bias"):
         if getattr(parsed, key):
             raise VxError(f"{key}: true is not supported; no projection may have a bias")
@@ -139,7 +139,7 @@ def _stop_ids(eos: int | list[int] | None) -> tuple[int, ...]:
     return (eos,) if isinstance(eos, int) else tuple(eos)
 
 
-def _parse[M: BaseModel](model: type[M], raw: str | dict[str, Any], prefix: str = "") -> M:
+def _parse(model: type[M], raw: str | dict[str, Any], prefix: str = "") -> M:
     try:
         return model.model_validate_json(raw) if isinstance(raw, str) else model.model_validate(raw)
     except ValidationError as error:

@@ -9,19 +9,20 @@ file is at fault. Format: https://huggingface.co/docs/safetensors
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from pathlib import Path
 
-import numpy as np
 from pydantic import BaseModel, NonNegativeInt, RootModel, ValidationError
 
 from examples.llama2.weights.checkpoint import Bytes, map_file
 from vxgraph.errors import CheckpointError
 
-# Bits of each dtype of the format.
-_BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16}
-_BITS |= {"U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64}
+_DTYPE_BYTES = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"), 1),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
+    **dict.fromkeys(("U32", "I32", "F32"), 4),
+    **dict.fromkeys(("U64", "I64", "F64"), 8),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,61 @@ def read_safetensors(path: Path) -> dict[str, TensorEntry]:
         name: TensorEntry(name, entry.dtype, tuple(entry.shape), body[slice(*entry.data_offsets)])
         for name, entry in entries.items()
     }
+
+
+def _parse(path: Path, data: Bytes) -> tuple[dict[str, _Entry], Bytes]:
+    """The entries of the header, and the bytes after it."""
+    if data.size < 8:
+        raise CheckpointError(f"{path}: the header is cut short: the file has {data.size} bytes; download it again")
+    end = 8 + int(data[:8].view("<u8")[0])
+    if end > data.size:
+        raise CheckpointError(
+            f"{path}: the header ends at byte {end}, but the file has {data.size} bytes; it is cut short, or it is not "
+            "a safetensors file"
+        )
+    try:
+        header = _Header.model_validate_json(data[8:end].tobytes()).root
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CheckpointError(
+            f"{path}: the header is damaged: {'.'.join(map(str, (*first['loc'], first['msg'])))}"
+        ) from None
+    header.pop("__metadata__", None)
+    return {name: _entry(path, name, entry) for name, entry in header.items()}, data[end:]
+
+
+def _entry(path: Path, name: str, entry: _Entry | dict[str, str]) -> _Entry:
+    if isinstance(entry, dict):
+        raise CheckpointError(f"{path}: tensor {name!r} has no dtype, shape and data_offsets")
+    return entry
+
+
+def _check_sizes(path: Path, entries: list[tuple[str, _Entry]]) -> None:
+    for name, entry in entries:
+        if entry.dtype not in _DTYPE_BYTES:
+            raise CheckpointError(f"{path}: tensor {name!r} has dtype {entry.dtype!r}, which is not known")
+        start, end = entry.data_offsets
+        nbytes = prod(entry.shape) * _DTYPE_BYTES[entry.dtype]
+        if end - start != nbytes:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} spans {end - start} bytes, but {entry.dtype} {entry.shape} takes {nbytes}"
+            )
+
+
+def _check_cover(path: Path, entries: list[tuple[str, _Entry]], size: int) -> None:
+    """Tensors follow each other without a gap or an overlap, from the end of the header to the end of the file."""
+    last, at = "the header", 0
+    for name, entry in entries:
+        start, end = entry.data_offsets
+        if start != at:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} starts at byte {start} of the data, but {last} ends at byte {at}"
+            )
+        if end > size:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} ends at byte {end} of the data, but the file has {size} bytes of it",
+                details=("the file is cut short; download it again",),
+            )
+        last, at = repr(name), end
+    if at != size:
+        raise CheckpointError(f"{path}: {size - at} bytes follow {last}, which should be the last in the file")
