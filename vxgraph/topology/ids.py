@@ -34,6 +34,9 @@ class Topology(int):
     def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]  # int's takes one; pickle and copy need both
         return int(self), self.name
 
+    def __bool__(self) -> bool:
+        return True  # cpu:0 is a place like any other: `if topology` must not mean `unless it is cpu:0`
+
     def __str__(self) -> str:
         return self.name
 

@@ -4,11 +4,13 @@
     rtx4090-x2  gpu:0 to gpu:1   staged  vram0 > host > vram1  1 GiB in 67.12 ms
 
 No pair is refused for want of a direct link while a way round exists: it is routed, priced and called `staged`.
+networkx is imported when the first route is asked for, because programs that stay in one place never need it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -67,7 +69,6 @@ class Router:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._graph = _graph_of(machine)
         self._links = {(link.src, link.dst): link for link in machine.links}
         self._routes: dict[tuple[Topology | None, Topology | None], Route] = {}
 
@@ -80,8 +81,12 @@ class Router:
             self._routes[src, dst] = self._find(src, dst)
         return self._routes[src, dst]
 
+    @cached_property
+    def _graph(self) -> nx.DiGraph[str]:
+        return _graph_of(self._machine)
+
     def _find(self, src: Topology | None, dst: Topology | None) -> Route:
-        import networkx as nx  # a start-up cost that programs without transfers need not pay
+        import networkx as nx
 
         start, end = self._machine.memory_of(src), self._machine.memory_of(dst)
         try:
@@ -96,13 +101,17 @@ class Router:
         leaving = ", ".join(sorted(link.dst for link in self._machine.links if link.src == start))
         arriving = ", ".join(sorted(link.src for link in self._machine.links if link.dst == end))
         return MachineError(
-            f"{self._machine.name}: no path from {src or 'the caller'} to {dst or 'the caller'}: "
+            f"{self._machine.name}: no path from {_called(src)} to {_called(dst)}: "
             f"{self._machine.source} has no [[link]] from {start} to {end}, nor a way round",
             details=(
                 f"links from {start} lead to: {leaving or 'nothing'}",
                 f"links to {end} come from: {arriving or 'nothing'}",
             ),
         )
+
+
+def _called(place: Topology | None) -> str:
+    return "the caller" if place is None else str(place)
 
 
 def _graph_of(machine: Machine) -> nx.DiGraph[str]:
