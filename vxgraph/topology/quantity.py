@@ -39,6 +39,7 @@ class Units:
 
 _SIZES = {"bytes": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 SIZE = Units(_SIZES, '{ gib = 16, from = "spec" }', whole=True)
+GRANULE = Units(_SIZES, '{ mib = 2, from = "spec" }', whole=True)
 RESERVED = Units(_SIZES, '{ mib = 512, from = "policy" }', whole=True, zero=True)
 BANDWIDTH = Units({"mb_per_s": 1e6, "gb_per_s": 1e9, "tb_per_s": 1e12}, '{ gb_per_s = 900, from = "spec" }')
 LATENCY = Units({"ns": 1e-9, "us": 1e-6, "ms": 1e-3}, '{ us = 3, from = "policy" }')
