@@ -72,7 +72,9 @@ class Tokenizer:
     def piece(self, token: int) -> bytes:
         """The bytes that an id prints. Raises `VxError` for an id outside the vocabulary."""
         if not 0 <= token < self.vocab:
-            raise VxError(f"token id {token} is not in the vocabulary of {self.source}, whose ids are 0..{self.vocab - 1}")
+            raise VxError(
+                f"token id {token} is not in the vocabulary of {self.source}, whose ids are 0..{self.vocab - 1}"
+            )
         return self.pieces[token]
 
     def _bos_name(self) -> str:

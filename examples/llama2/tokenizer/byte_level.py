@@ -12,7 +12,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as InOrder
 
-from vxgraph.errors import CheckpointError
+from vxgraph.errors import CheckpointError, VxError
 
 # Llama 3's, as Meta's tokenizer.py has it.
 LLAMA3_WORDS = (
@@ -39,25 +39,41 @@ def byte_level(
     """The encoder of the vocabulary `names`, by id, with `merges` 'left right', best first.
 
     `pre` is what GGUF calls tokenizer.ggml.pre; the pieces `whole` are matched before a text is split into words.
-    Raises `CheckpointError` for a `pre` that is not known, and for a vocabulary that lacks a byte or a merge's piece.
+    Raises `CheckpointError` for a `pre` that is not known, and for merges of pieces that are not in the vocabulary.
     """
     if pre not in PRE_TOKENIZERS:
         known = ", ".join(PRE_TOKENIZERS)
-        raise CheckpointError(f"{source}: the pre-tokenizer {pre!r} (tokenizer.ggml.pre) is not known; known are {known}")
+        raise CheckpointError(
+            f"{source}: the pre-tokenizer {pre!r} (tokenizer.ggml.pre) is not known; known are {known}"
+        )
     ids = {name: token for token, name in enumerate(names)}
-    _check_bytes(ids, source)
     tokenizer = Tokenizer(BPE(vocab=ids, merges=_pairs(merges, ids, source), ignore_merges=pre == "llama-bpe"))
     tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
-    tokenizer.add_tokens([AddedToken(name, normalized=False) for name in whole])
-    return plain_encoder(tokenizer)
+    tokenizer.add_tokens([AddedToken(name, normalized=False) for name in whole])  # pyright: ignore[reportUnknownMemberType]
+    return plain_encoder(tokenizer, source=source)
 
 
-def plain_encoder(tokenizer: Tokenizer) -> Callable[[str], list[int]]:
-    """Plain text to ids, with nothing added, cut or padded, and no control token made of text."""
+def plain_encoder(tokenizer: Tokenizer, *, source: str) -> Callable[[str], list[int]]:
+    """Plain text to ids, with nothing added, cut or padded, and no control token made of text.
+
+    What it returns raises `VxError` for a text with a byte that a byte-level vocabulary does not have.
+    """
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
-    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+    absent = _absent_bytes(tokenizer)
+
+    def encode(text: str) -> list[int]:
+        _check_bytes(text, absent, source)
+        return tokenizer.encode(text, add_special_tokens=False).ids
+
+    return encode
+
+
+def _absent_bytes(tokenizer: Tokenizer) -> frozenset[int]:
+    if "ByteLevel" not in repr(tokenizer.pre_tokenizer):
+        return frozenset()
+    return frozenset(byte for letter, byte in byte_letters().items() if tokenizer.token_to_id(letter) is None)
 
 
 def byte_letters() -> dict[str, int]:
@@ -74,15 +90,14 @@ def printed(name: str, letters: Mapping[str, int]) -> bytes:
     return name.encode()
 
 
-def _check_bytes(ids: Mapping[str, int], source: str) -> None:
-    """The package drops a byte that has no piece without a word. C0, C1 and F5 to FF stand in no UTF-8 text."""
-    needed = {letter: byte for letter, byte in byte_letters().items() if byte < 0xF5 and byte not in (0xC0, 0xC1)}
-    missing = sorted(byte for letter, byte in needed.items() if letter not in ids)
-    if missing:
-        raise CheckpointError(
-            f"{source}: the vocabulary has no piece for byte 0x{missing[0]:02X}"
-            f" ({len(missing)} bytes are missing), so not every text can be encoded"
-        )
+def _check_bytes(text: str, absent: frozenset[int], source: str) -> None:
+    """The package drops a byte that has no piece without a word, and SmolLM2 has none for eight of them."""
+    if absent.isdisjoint(text.encode()):
+        return
+    at, letter = next((at, letter) for at, letter in enumerate(text) if not absent.isdisjoint(letter.encode()))
+    raise VxError(
+        f"{source} has no tokens for U+{ord(letter):04X}, which stands at position {at} of the text; leave it out"
+    )
 
 
 def _pairs(merges: Sequence[str], ids: Mapping[str, int], source: str) -> list[tuple[str, str]]:

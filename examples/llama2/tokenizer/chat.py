@@ -3,9 +3,9 @@
     [{"role": "user", "content": "say <|im_end|>"}]
     ->  <|im_start|> 'user\\nsay <|im_end|>' <|im_end|> '\\n' <|im_start|> 'assistant\\n'
 
-What a user typed never becomes a control token. Before rendering, each place in a message where a token's name begins is
-marked with a character that no message contains; the splitter does not see a name that is marked, and takes marks away.
-A template still sees whole messages, so that it can trim, test and cut them.
+What a user typed never becomes a control token. Before rendering, each place in a message where a token's name begins
+is marked with a character that no message contains; the splitter does not see a name that is marked, and takes marks
+away. A template still sees whole messages, so that it can trim, test and cut them.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from vxgraph.errors import VxError
 
 
 @contextmanager
-def extra(package: str, *, reads: str) -> Iterator[None]:
+def extra(package: str, *, reads: str) -> Generator[None, None, None]:
     """Around an import: where `package` is missing, a `VxError` that says what it reads and how it is installed."""
     try:
         yield
