@@ -59,14 +59,19 @@ class Rope(Op):
         return Cost(3 * elements, float(sum(t.max_bytes for t in (*ins, *outs))))
 
     def reference(self, sizes: Sizes, x: Array, positions: Array) -> tuple[Array]:
-        """The rotation of each pair, in f32."""
-        cos, sin = (table[:, None, :] for table in rotary_tables(self, positions, x.shape[2]))
-        first, second = pairs(self, x.shape[2])
-        a, b = widen(x[..., first]), widen(x[..., second])
-        out = np.empty(x.shape, np.float32)
-        out[..., first] = a * cos - b * sin
-        out[..., second] = a * sin + b * cos
-        return (narrow(out, x),)
+        """Float64 angles, then `rotate`."""
+        return (rotate(self, x, *rotary_tables(self, positions, x.shape[2])),)
+
+
+def rotate(op: Rope, x: Array, cos: Array, sin: Array) -> Array:
+    """x [T, Head, D] with pair i of row t turned by the angle whose cos and sin stand at f32[T, D/2], in x's dtype."""
+    first, second = pairs(op, x.shape[2])
+    a, b = widen(x[..., first]), widen(x[..., second])
+    cos, sin = cos[:, None, :], sin[:, None, :]
+    out = np.empty(x.shape, a.dtype)
+    out[..., first] = a * cos - b * sin
+    out[..., second] = a * sin + b * cos
+    return narrow(out, x)
 
 
 def pairs(op: Rope, head_dim: int) -> tuple[slice, slice]:

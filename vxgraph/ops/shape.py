@@ -143,13 +143,13 @@ class Slice(Rearrangement):
         if self.step == 0:
             raise GraphError("a slice's step is not 0")
         d = x.dims[axis]
+        if (self.start, self.stop, self.step) in ((0, None, 1), (-1, None, -1)):
+            return (x,)
         cut = self._of_symbol(d) if isinstance(d, Dim) and d.symbolic else self._of_fixed(x, axis)
         return (x.with_dims((*x.dims[:axis], cut, *x.dims[axis + 1 :])),)
 
     def _of_symbol(self, d: Dim) -> DimLike:
         match self.start, self.stop, self.step:
-            case (0, None, 1) | (-1, None, -1):
-                return d
             case (0, int(k), 1) if k >= 0:
                 return self._at_least(d, k)
             case (int(k), None, 1) if k < 0:
@@ -171,12 +171,13 @@ class Slice(Rearrangement):
         last = n if self.step > 0 else n - 1  # the first element of a backward slice must exist
         if not -n <= self.start <= last or not (self.stop is None or -n <= self.stop <= n):
             raise GraphError(f"{self} is outside axis {axis} of {x}, which has {describe_dim(d)} elements")
-        length = len(range(*self.of(n).indices(n)))
+        length = len(range(*self.span.indices(n)))
         return d if length == n and abs(self.step) == 1 else length
 
-    def of(self, size: int) -> slice:
-        """The Python slice on an axis of this size."""
-        return slice(self.start + size if self.start < 0 else self.start, self.stop, self.step)
+    @property
+    def span(self) -> slice:
+        """The same as Python writes it."""
+        return slice(self.start, self.stop, self.step)
 
     def __str__(self) -> str:
         stop = "" if self.stop is None else self.stop
@@ -185,7 +186,7 @@ class Slice(Rearrangement):
     def reference(self, sizes: Sizes, x: Array) -> tuple[Array]:
         """NumPy's basic slicing, copied."""
         axis = self.axis % x.ndim
-        return (fresh(x[(slice(None),) * axis + (self.of(x.shape[axis]),)]),)
+        return (fresh(x[(slice(None),) * axis + (self.span,)]),)
 
 
 @register
