@@ -14,10 +14,11 @@ from examples.llama2.weights.checkpoint import Checkpoint
 from examples.llama2.weights.gguf import open_gguf
 from examples.llama2.weights.gguf_header import MAGIC as GGUF_MAGIC
 from examples.llama2.weights.huggingface import open_huggingface
+from examples.llama2.weights.huggingface_config import config_from_huggingface
 from examples.llama2.weights.llama2c import open_llama2c
 from vxgraph.errors import CheckpointError
 
-__all__ = ["Checkpoint", "open_checkpoint"]
+__all__ = ["Checkpoint", "config_from_huggingface", "open_checkpoint"]
 
 
 def open_checkpoint(path: str | Path, dtype: DType | None = None) -> Checkpoint:

@@ -84,13 +84,18 @@ def gguf_config(header: GgufHeader) -> LlamaConfig:
     if architecture != "llama":
         raise CheckpointError(f"{header.path}: architecture {architecture!r} is not supported; 'llama' is")
     _check_supported(header, metadata)
+    layers = metadata.get("llama.block_count", int)
+    if layers > len(header.tensors):
+        raise CheckpointError(
+            f"{header.path}: key 'llama.block_count' is {layers}, but the file has {len(header.tensors)} tensors"
+        )
     heads, dim = metadata.get("llama.attention.head_count", int), metadata.get("llama.embedding_length", int)
     with blame(header.path):
         return LlamaConfig(
             name=header.path.stem,
             dim=dim,
             hidden=metadata.get("llama.feed_forward_length", int),
-            layers=metadata.get("llama.block_count", int),
+            layers=layers,
             heads=heads,
             kv_heads=metadata.get("llama.attention.head_count_kv", int, heads),
             head_dim=_head_dim(header, metadata, dim, heads),
@@ -196,10 +201,9 @@ def _kind(gguf: ModuleType, where: str, tensor: TensorInfo) -> Any:
 
 
 def _block_decoder(gguf: ModuleType, kind: Any, data: Bytes, shape: tuple[int, ...]) -> Callable[[DType], Array]:
-    rows = data.reshape(prod(shape[:-1]), -1)
-    step = max(1, _CHUNK_VALUES // shape[-1])
-
     def decode(wanted: DType) -> Array:
+        rows = data.reshape(prod(shape[:-1]), -1)
+        step = max(1, _CHUNK_VALUES // shape[-1])
         # gguf.dequantize holds what it decodes twice, so it gets a few rows at a time.
         out = np.empty((len(rows), shape[-1]), NUMPY_DTYPES[wanted])
         for start in range(0, len(rows), step):

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, NonNegativeInt, RootModel, ValidationError
+from pydantic import BaseModel, NonNegativeInt, TypeAdapter, ValidationError
 
 from examples.llama2.weights.checkpoint import Bytes, map_file
 from vxgraph.errors import CheckpointError
@@ -41,8 +42,7 @@ class _Entry(BaseModel):
     data_offsets: tuple[NonNegativeInt, NonNegativeInt]
 
 
-class _Header(RootModel[dict[str, _Entry | dict[str, str]]]):
-    """Tensors by name, and `__metadata__`."""
+_Header = TypeAdapter(dict[str, Any])
 
 
 def read_safetensors(path: Path) -> dict[str, TensorEntry]:
@@ -69,20 +69,20 @@ def _parse(path: Path, data: Bytes) -> tuple[dict[str, _Entry], Bytes]:
             "a safetensors file"
         )
     try:
-        header = _Header.model_validate_json(data[8:end].tobytes()).root
+        header = _Header.validate_json(data[8:end].tobytes())
+    except ValidationError as error:
+        raise CheckpointError(f"{path}: the header is damaged: {error.errors()[0]['msg']}") from None
+    header.pop("__metadata__", None)
+    return {name: _entry(path, name, raw) for name, raw in header.items()}, data[end:]
+
+
+def _entry(path: Path, name: str, raw: Any) -> _Entry:
+    try:
+        return _Entry.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        raise CheckpointError(
-            f"{path}: the header is damaged: {'.'.join(map(str, (*first['loc'], first['msg'])))}"
-        ) from None
-    header.pop("__metadata__", None)
-    return {name: _entry(path, name, entry) for name, entry in header.items()}, data[end:]
-
-
-def _entry(path: Path, name: str, entry: _Entry | dict[str, str]) -> _Entry:
-    if isinstance(entry, dict):
-        raise CheckpointError(f"{path}: tensor {name!r} has no dtype, shape and data_offsets")
-    return entry
+        where = ".".join(map(str, first["loc"])) or "its entry"
+        raise CheckpointError(f"{path}: tensor {name!r}: {where}: {first['msg']}") from None
 
 
 def _check_sizes(path: Path, entries: list[tuple[str, _Entry]]) -> None:
