@@ -14,10 +14,10 @@ import numpy as np
 
 from vxgraph.errors import GraphError, RunError
 from vxgraph.ir.op import Cost, Op, register
-from vxgraph.ir.types import Array, Dim, DimLike, Sizes, TensorType, bound, describe_dim, i32, is_symbolic, unify_dim
+from vxgraph.ir.types import Array, Dim, Sizes, TensorType, bound, describe_dim, i32, is_symbolic
 from vxgraph.ops.nn import softmax
 from vxgraph.ops.numerics import narrow, widen
-from vxgraph.ops.rules import FLOATS, fixed, meeting, same_dtype, same_layout, want_kind, want_rank, want_scalar
+from vxgraph.ops.rules import FLOATS, fixed, met, same_dtype, same_layout, want_kind, want_rank, want_scalar
 
 
 @register
@@ -40,11 +40,11 @@ class Attention(Op):
         same_dtype(q, k, v)
         for x, what, shape in ((q, "q", "[Tq, Head, D]"), (k, "k", "[Tk, KV, D]"), (v, "v", "[Tk, KV, Dv]")):
             want_rank(x, 3, what, shape)
-        _met(k, v, 0, "k", "v")
-        _met(k, v, 1, "k", "v")
+        met(k, v, 0, "k", "v")
+        met(k, v, 1, "k", "v")
         same_layout(q, k)
         same_layout(k, v)
-        _met(q, k, 2, "q", "k")
+        met(q, k, 2, "q", "k")
         _group(q, k)
         if length is not None:
             want_scalar(length, i32, "length")
@@ -94,13 +94,6 @@ def check_length(op: Attention, valid: int, *, queries: int, capacity: int) -> N
 def _keys_needed(op: Attention, queries: int) -> int:
     """Valid rows such that every query row sees a key."""
     return queries if op.causal else min(queries, 1)
-
-
-def _met(a: TensorType, b: TensorType, axis: int, left: str, right: str) -> DimLike:
-    both = unify_dim(a.dims[axis], b.dims[axis])
-    if both is None:
-        raise GraphError(f"{left} {a} and {right} {b} differ at axis {axis}: {meeting(a.dims[axis], b.dims[axis])}")
-    return both
 
 
 def _group(q: TensorType, k: TensorType) -> None:

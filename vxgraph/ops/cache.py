@@ -13,9 +13,9 @@ import numpy as np
 
 from vxgraph.errors import GraphError, RunError
 from vxgraph.ir.op import Cost, Op, register
-from vxgraph.ir.types import Array, DimLike, Sizes, TensorType, bound, describe_dim, i32, unify_dim
+from vxgraph.ir.types import Array, DimLike, Sizes, TensorType, bound, describe_dim, i32
 from vxgraph.ops.numerics import fresh
-from vxgraph.ops.rules import meeting, same_dtype, same_layout, want_scalar
+from vxgraph.ops.rules import met, same_dtype, same_layout, want_scalar
 
 POISON = 0x5A  # every byte of an integer that was never written
 
@@ -32,7 +32,7 @@ class CacheInit(Op):
     def infer(self, rows: TensorType | None = None) -> tuple[TensorType]:
         """The stated type."""
         if self.type.symbols or self.type.rank < 1:
-            raise GraphError(f"a cache is [S, ...] with fixed dims, found {self.type}")
+            raise GraphError(f"wanted a cache [S, ...] of fixed dims, found {self.type}")
         if rows is not None:
             _want_rows(self.type, rows)
         return (self.type,)
@@ -64,7 +64,7 @@ class CacheAppend(Op):
     def infer(self, cache: TensorType, rows: TensorType, at: TensorType) -> tuple[TensorType]:
         """The cache's type."""
         if cache.rank < 1:
-            raise GraphError(f"a cache is [S, ...], found {cache}")
+            raise GraphError(f"wanted a cache [S, ...], found {cache}")
         _want_rows(cache, rows)
         want_scalar(at, i32, "at")
         return (cache,)
@@ -100,9 +100,8 @@ def _want_rows(cache: TensorType, rows: TensorType) -> None:
     same_dtype(cache, rows)
     if cache.rank != rows.rank:
         raise GraphError(f"cache {cache} and rows {rows} differ in rank")
-    for axis, (c, r) in enumerate(zip(cache.dims[1:], rows.dims[1:], strict=True), 1):
-        if unify_dim(c, r) is None:
-            raise GraphError(f"cache {cache} and rows {rows} differ at axis {axis}: {meeting(c, r)}")
+    for axis in range(1, cache.rank):
+        met(cache, rows, axis, "cache", "rows")
     same_layout(cache, rows)
     if bound(rows.dims[0]) > bound(cache.dims[0]):
         raise GraphError(_too_many(cache.dims[0], rows.dims[0]))

@@ -38,7 +38,7 @@ class MatMul(Op):
         inner, columns = (b.dims[-1], b.dims[-2]) if self.transpose_b else (b.dims[-2], b.dims[-1])
         if unify_dim(a.dims[-1], inner) is None:
             raise GraphError(self._mismatch(a, b, inner))
-        lead = broadcast(a.with_dims(a.dims[:-2]), b.with_dims(b.dims[:-2]))
+        lead = broadcast(a, b, trailing=2)
         return (TensorType(dtype, (*lead, *a.dims[-2:-1], columns)),)
 
     def _mismatch(self, a: TensorType, b: TensorType, inner: DimLike) -> str:

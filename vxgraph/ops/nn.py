@@ -31,7 +31,7 @@ class Embed(Op):
     def infer(self, table: TensorType, ids: TensorType) -> tuple[TensorType]:
         """The ids' dims, then the row's."""
         if table.rank < 1:
-            raise GraphError(f"the table is [V, ...], found {table}")
+            raise GraphError(f"wanted a table [V, ...], found {table}")
         want_kind(ids, INTS, "ids")
         return (table.with_dims((*ids.dims, *table.dims[1:])),)
 
@@ -71,12 +71,14 @@ class RmsNorm(Op):
         """x's type, with D's name if either has it."""
         same_dtype(x, weight)
         want_kind(x, FLOATS)
-        want_rank(weight, 1, "the weight", "[D]")
+        want_rank(weight, 1, "a weight", "[D]")
         if x.rank < 1:
-            raise GraphError(f"x is [..., D], found {x}")
+            raise GraphError(f"wanted x [..., D], found {x}")
         d = unify_dim(x.dims[-1], weight.dims[0])
         if d is None:
-            raise GraphError(f"the last axis of {x} met weight {weight}: {meeting(x.dims[-1], weight.dims[0])}")
+            raise GraphError(
+                f"the last axis of {x} met weight {weight}: {meeting(x.dims[-1], weight.dims[0], x, weight)}"
+            )
         return (x.with_dims((*x.dims[:-1], d)),)
 
     def cost(self, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...]) -> Cost:

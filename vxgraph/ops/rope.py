@@ -13,9 +13,9 @@ import numpy as np
 
 from vxgraph.errors import GraphError
 from vxgraph.ir.op import Cost, Op, register
-from vxgraph.ir.types import Array, Sizes, TensorType, unify_dim
+from vxgraph.ir.types import Array, Sizes, TensorType
 from vxgraph.ops.numerics import narrow, widen
-from vxgraph.ops.rules import FLOATS, INTS, fixed, meeting, want_kind, want_rank
+from vxgraph.ops.rules import FLOATS, INTS, fixed, met, want_kind, want_rank
 
 
 @register
@@ -46,9 +46,7 @@ class Rope(Op):
         want_kind(positions, INTS, "positions")
         want_rank(x, 3, "x", "[T, Head, D]")
         want_rank(positions, 1, "positions", "[T]")
-        t = unify_dim(x.dims[0], positions.dims[0])
-        if t is None:
-            raise GraphError(f"x {x} met positions {positions}: {meeting(x.dims[0], positions.dims[0])}")
+        t = met(x, positions, 0, "x", "positions")
         if fixed(x.dims[2], "D") % 2:
             raise GraphError(f"{x} has an odd head size {fixed(x.dims[2], 'D')}; pairs need an even one")
         return (x.with_dims((t, *x.dims[1:])),)

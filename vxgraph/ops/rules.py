@@ -18,23 +18,24 @@ ANY = NUMBERS | {"bool"}
 _WANTED = {FLOATS: "floats", INTS: "integers", NUMBERS: "floats or integers", ANY: "any dtype"}
 
 
-def want_kind(x: TensorType, kinds: frozenset[str], what: str = "it") -> None:
+def want_kind(x: TensorType, kinds: frozenset[str], what: str = "") -> None:
     """The dtype's kind must be one of these."""
     if x.dtype.kind not in kinds:
+        wanted = f"{what} of {_WANTED[kinds]}" if what else _WANTED[kinds]
         cast = "vx.i32" if kinds == INTS else "vx.f32"
-        raise GraphError(f"{what} takes {_WANTED[kinds]}, found {x}; cast it: x.cast({cast})")
+        raise GraphError(f"wanted {wanted}, found {x}; cast it: x.cast({cast})")
 
 
 def want_rank(x: TensorType, rank: int, what: str, shape: str) -> None:
     """The operand must have this rank; `shape` shows what is wanted."""
     if x.rank != rank:
-        raise GraphError(f"{what} is {shape}, found {x}")
+        raise GraphError(f"wanted {what} {shape}, found {x}")
 
 
 def want_scalar(x: TensorType, dtype: DType, what: str) -> None:
     """The operand must be a scalar of this dtype."""
     if x != TensorType(dtype, ()):
-        raise GraphError(f"{what} is {dtype}[], found {x}")
+        raise GraphError(f"wanted {what} {dtype}[], found {x}")
 
 
 def same_dtype(*operands: TensorType) -> DType:
@@ -55,15 +56,29 @@ def _holds_both(a: DType, b: DType) -> DType:
     return max(a, b, key=lambda t: (order.index(t.kind), t.itemsize))
 
 
-def meeting(a: DimLike, b: DimLike) -> str:
-    """`T<=2048 met Head=9; transpose one of them`: two dims that do not unify."""
-    named = isinstance(a, Dim) and isinstance(b, Dim)
-    return f"{describe_dim(a)} met {describe_dim(b)}" + ("; transpose one of them" if named else "")
+def meeting(x: DimLike, y: DimLike, a: TensorType, b: TensorType) -> str:
+    """`Head=9 met T<=2048; transpose one of them`: dims x of a and y of b that do not unify, and what may help."""
+    met = f"{describe_dim(x)} met {describe_dim(y)}"
+    if not (isinstance(x, Dim) and isinstance(y, Dim)):
+        return met
+    if x in b.dims or y in a.dims:
+        return f"{met}; transpose one of them"
+    return f"{met}; a named dim meets only itself" if x.bound == y.bound else met
 
 
-def broadcast(a: TensorType, b: TensorType) -> tuple[DimLike, ...]:
-    """The dims of both under NumPy's broadcasting: aligned at the right, a plain 1 stretches."""
-    dims = [_broadcast_dim(x, y, a, b) for x, y in zip_longest(reversed(a.dims), reversed(b.dims), fillvalue=1)]
+def met(a: TensorType, b: TensorType, axis: int, left: str, right: str) -> DimLike:
+    """The dim that both have at an axis; `left` and `right` say what they are."""
+    both = unify_dim(a.dims[axis], b.dims[axis])
+    if both is None:
+        found = meeting(a.dims[axis], b.dims[axis], a, b)
+        raise GraphError(f"{left} {a} and {right} {b} differ at axis {axis}: {found}")
+    return both
+
+
+def broadcast(a: TensorType, b: TensorType, *, trailing: int = 0) -> tuple[DimLike, ...]:
+    """The dims of both under NumPy's broadcasting: aligned at the right, a plain 1 stretches; `trailing` stay out."""
+    lead, other = (reversed(t.dims[: max(t.rank - trailing, 0)]) for t in (a, b))
+    dims = [_broadcast_dim(x, y, a, b) for x, y in zip_longest(lead, other, fillvalue=1)]
     return tuple(reversed(dims))
 
 
@@ -72,7 +87,7 @@ def _broadcast_dim(x: DimLike, y: DimLike, a: TensorType, b: TensorType) -> DimL
         return y
     both = x if y == 1 else unify_dim(x, y)
     if both is None:
-        raise GraphError(f"{a} does not broadcast with {b}: {meeting(x, y)}")
+        raise GraphError(f"{a} does not broadcast with {b}: {meeting(x, y, a, b)}")
     return both
 
 

@@ -24,10 +24,9 @@ from vxgraph.ir.types import (
     describe_dim,
     is_symbolic,
     size_in,
-    unify_dim,
 )
 from vxgraph.ops.numerics import fresh
-from vxgraph.ops.rules import axis_of, fixed, meeting, same_dtype
+from vxgraph.ops.rules import axis_of, fixed, met, same_dtype
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,14 @@ class Reshape(Op):
     def infer(self, x: TensorType) -> tuple[TensorType]:
         """The new dims."""
         result = x.with_dims(self.dims)
-        if _symbols(x) != _symbols(result) or _fixed_elements(x) != _fixed_elements(result):
-            raise GraphError(f"{x} has {_elements(x)} elements but {result} has {_elements(result)}")
-        mine, theirs = (
+        before, after = (
             [d for d in t.dims if isinstance(d, Dim) and d in u.dims] for t, u in ((x, result), (result, x))
         )
-        for a, b in zip(mine, theirs, strict=False):
+        for a, b in zip(before, after, strict=False):
             if a != b:
-                raise GraphError(f"{x} to {result}: {meeting(a, b)} instead; reshape keeps the order of named dims")
+                raise GraphError(f"{x} to {result} puts {b} before {a}; transpose does that, reshape keeps their order")
+        if _symbols(x) != _symbols(result) or _fixed_elements(x) != _fixed_elements(result):
+            raise GraphError(f"{x} has {_elements(x)} elements but {result} has {_elements(result)}")
         return (result,)
 
     def cost(self, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...]) -> Cost:
@@ -99,7 +98,9 @@ def _fixed_elements(x: TensorType) -> int:
 
 def _elements(x: TensorType) -> str:
     """`T x 576`, for messages."""
-    return " x ".join([*map(str, _symbols(x)), str(_fixed_elements(x))])
+    factors = list(map(str, _symbols(x)))
+    rest = _fixed_elements(x)
+    return " x ".join(factors if factors and rest == 1 else [*factors, str(rest)])
 
 
 @register
@@ -200,31 +201,20 @@ class Concat(Rearrangement):
     def infer(self, *operands: TensorType) -> tuple[TensorType]:
         """The joined type."""
         if not operands:
-            raise GraphError("it takes one operand or more")
+            raise GraphError("wanted one operand or more")
         same_dtype(*operands)
         axis = axis_of(operands[0], self.axis)
         if len(operands) == 1:
             return (operands[0],)
         dims = list(operands[0].dims)
         for x in operands[1:]:
-            dims = _joined(operands[0].with_dims(dims), x, axis)
+            if x.rank != operands[0].rank:
+                raise GraphError(f"{operands[0]} and {x} differ in rank")
+            joined = operands[0].with_dims(dims)
+            dims = [d if i == axis else met(joined, x, i, "one operand", "another") for i, d in enumerate(dims)]
         dims[axis] = sum(fixed(x.dims[axis], f"axis {axis} of a concatenation") for x in operands)
         return (operands[0].with_dims(dims),)
 
     def reference(self, sizes: Sizes, *operands: Array) -> tuple[Array]:
         """NumPy's concatenate."""
         return (fresh(np.concatenate(operands, axis=self.axis)),)
-
-
-def _joined(a: TensorType, b: TensorType, axis: int) -> list[DimLike]:
-    """The dims of both beside the axis."""
-    if a.rank != b.rank:
-        raise GraphError(f"{a} and {b} differ in rank")
-    return [d if i == axis else _met(d, e, a, b, i) for i, (d, e) in enumerate(zip(a.dims, b.dims, strict=True))]
-
-
-def _met(d: DimLike, e: DimLike, a: TensorType, b: TensorType, axis: int) -> DimLike:
-    both = unify_dim(d, e)
-    if both is None:
-        raise GraphError(f"{a} and {b} differ at axis {axis}: {meeting(d, e)}")
-    return both
