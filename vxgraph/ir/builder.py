@@ -64,6 +64,7 @@ class GraphBuilder:
         self.results: list[Result] = []
         self.emits: list[Result] = []
         self.types: dict[str, TensorType] = {}
+        self.captures: dict[str, str] = {}  # a loop's body: outer value -> the arg that stands for it
 
     def arg(self, name: str, type: TensorType, *, place: Topology | None = None, loc: Loc | None = None) -> str:
         """Adds a per-call input."""

@@ -1,0 +1,107 @@
+"""vxgraph: dataflow graphs whose every node has a place, compiled into programs whose every crossing is explicit.
+
+    import vxgraph as vx
+
+The DSL is here at once; the compiler, machines and the runtime load when they are first named, so that importing
+vxgraph loads none of pydantic, networkx, graphviz and cupy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from vxgraph.dsl import *  # noqa: F403
+from vxgraph.dsl import __all__ as _dsl_names
+from vxgraph.errors import (
+    AdmissionError,
+    BindError,
+    CheckpointError,
+    ConformanceError,
+    GraphError,
+    InternalError,
+    Loc,
+    MachineError,
+    PlacementError,
+    ProgramError,
+    RunError,
+    TextError,
+    VxError,
+)
+from vxgraph.ir.types import Dim, DType, TensorType, bf16, f16, f32, i32, i64, u8
+from vxgraph.ir.types import bool_ as bool
+from vxgraph.topology.ids import CPU, GPU, NPU, Topology, parse_topology, topology_of
+
+if TYPE_CHECKING:
+    from vxgraph.ir.text import parse_graph
+    from vxgraph.program.compile import compile
+    from vxgraph.program.model import Program
+    from vxgraph.program.text import load_program, parse_program
+    from vxgraph.runtime.session import Session, run
+    from vxgraph.topology.load import load_machine, shipped_machines
+    from vxgraph.topology.model import Machine
+
+_LAZY = {
+    "Machine": "vxgraph.topology.model",
+    "Program": "vxgraph.program.model",
+    "Session": "vxgraph.runtime.session",
+    "compile": "vxgraph.program.compile",
+    "load_machine": "vxgraph.topology.load",
+    "load_program": "vxgraph.program.text",
+    "parse_graph": "vxgraph.ir.text",
+    "parse_program": "vxgraph.program.text",
+    "run": "vxgraph.runtime.session",
+    "shipped_machines": "vxgraph.topology.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'vxgraph' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+__all__ = [
+    "CPU",
+    "GPU",
+    "NPU",
+    "AdmissionError",
+    "BindError",
+    "CheckpointError",
+    "ConformanceError",
+    "DType",
+    "Dim",
+    "GraphError",
+    "InternalError",
+    "Loc",
+    "Machine",
+    "MachineError",
+    "PlacementError",
+    "Program",
+    "ProgramError",
+    "RunError",
+    "Session",
+    "TensorType",
+    "TextError",
+    "Topology",
+    "VxError",
+    "bf16",
+    "bool",
+    "compile",
+    "f16",
+    "f32",
+    "i32",
+    "i64",
+    "load_machine",
+    "load_program",
+    "parse_graph",
+    "parse_program",
+    "parse_topology",
+    "run",
+    "shipped_machines",
+    "topology_of",
+    "u8",
+]
+__all__ += _dsl_names  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,1 @@
+"""Graph -> Graph: small pure functions, and the pipeline that orders and verifies them."""

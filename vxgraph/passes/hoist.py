@@ -1,0 +1,95 @@
+"""What is the same in every step leaves the loop.
+
+    loop body:  %w.gpu1 = upload(%w.in)      ->      %w.gpu1 = upload(%w)
+                                                     loop body captures %w.gpu1
+
+Moves of captured values, and what has no operands (constants, iotas), run once before the loop. A move that the graph
+around the loop makes already is used instead of a second one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from vxgraph import ops
+from vxgraph.ir.graph import Graph, Input, Node
+from vxgraph.ir.op import Effect, Op
+from vxgraph.passes.rewrite import FreshNames, drop_unused_captures, renamed, renamed_outlets
+
+Key = tuple[Op, tuple[str, ...], object]
+
+
+def hoist(graph: Graph) -> Graph:
+    """Loop-invariant transfers leave the loop, from the innermost loop outwards."""
+    return _hoist(graph, FreshNames(graph))
+
+
+def _hoist(graph: Graph, fresh: FreshNames) -> Graph:
+    if not any(isinstance(node.op, ops.Loop) for node in graph.nodes):
+        return graph
+    made: dict[Key, str] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if isinstance(node.op, ops.Loop):
+            lifted = _Lift(node, made, fresh)
+            nodes += lifted.before
+            node = lifted.loop_node
+        elif _movable(node):
+            made.setdefault(_key(node), node.name)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _key(node: Node) -> Key:
+    return node.op, node.inputs, node.place
+
+
+def _movable(node: Node) -> bool:
+    return node.op.effect is Effect.MOVES or (not node.inputs and node.op.effect is Effect.PURE)
+
+
+@dataclass
+class _Lift:
+    """One loop: the nodes that go before it, and the loop without them."""
+
+    node: Node
+    made: dict[Key, str]
+    fresh: FreshNames
+    before: list[Node] = field(default_factory=list[Node])
+
+    def __post_init__(self) -> None:
+        loop = self.node.op
+        assert isinstance(loop, ops.Loop)
+        body = _hoist(loop.body, self.fresh)
+        outer = dict(zip((a.name for a in loop.captures), self.node.inputs[loop.carried :], strict=False))
+        captures: dict[str, tuple[Input, str]] = {}  # outer value -> the body's new arg, for one new arg each
+        names: dict[str, str] = {}
+        kept: list[Node] = []
+        for n in body.nodes:
+            if _movable(n) and all(i in outer for i in n.inputs):
+                value = self._lift(n, outer)
+                arg, _ = captures.setdefault(value, (Input(n.name, n.types[0], n.place, n.loc), value))
+                names[n.name] = arg.name
+                outer[arg.name] = value
+            else:
+                kept.append(renamed(n, names))
+        new = [arg for arg, _ in captures.values()]
+        body = replace(
+            body,
+            args=(*body.args, *new),
+            nodes=tuple(kept),
+            results=renamed_outlets(body.results, names),
+            emits=renamed_outlets(body.emits, names),
+        )
+        limit = self.node.inputs[len(loop.body.args) :]
+        inputs = (*self.node.inputs[: len(loop.body.args)], *captures, *limit)
+        self.loop_node = drop_unused_captures(replace(self.node, op=replace(loop, body=body), inputs=inputs))
+
+    def _lift(self, n: Node, outer: dict[str, str]) -> str:
+        """The name outside of what `n` makes inside."""
+        lifted = replace(n, inputs=tuple(outer[i] for i in n.inputs))
+        key = _key(lifted)
+        if key not in self.made:
+            self.made[key] = self.fresh(f"{n.name.removesuffix('.in')}.pre")
+            self.before.append(replace(lifted, outputs=(self.made[key],)))
+        return self.made[key]
