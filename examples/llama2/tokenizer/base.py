@@ -26,7 +26,7 @@ class Tokenizer:
     special: Mapping[str, int]  # control tokens by name: only a chat template may write them
     encode_text: Callable[[str], list[int]]  # plain text to ids; to it the name of a control token is plain text
     bos_id: int | None = None
-    add_bos: bool = False
+    add_bos: bool = False  # the model's own rule, where it has a BOS
     stop_ids: tuple[int, ...] = ()
     space_prefix: bool = False  # a space is put before a text when it is encoded, and taken away when decoded
     chat_template: str | None = None
@@ -42,7 +42,7 @@ class Tokenizer:
         Raises `VxError` where BOS is asked of a model that has none, or the text is not Unicode.
         """
         check_unicode(text)
-        return self._with_bos(self.encode_text(text), self.add_bos if bos is None else bos)
+        return self._with_bos(self.encode_text(text), self._adds_bos if bos is None else bos)
 
     def decode(self, ids: Sequence[int], *, after: Sequence[int] = ()) -> str:
         """The text of `ids`, given that the ids `after` stand before them. Bytes that are no UTF-8 become U+FFFD."""
@@ -67,7 +67,7 @@ class Tokenizer:
         ids: list[int] = []
         for part in split_special(rendered, self.special):
             ids += [part] if isinstance(part, int) else self.encode_text(part)
-        return self._with_bos(ids, self.add_bos and ids[:1] != [self.bos_id])
+        return self._with_bos(ids, self._adds_bos and ids[:1] != [self.bos_id])
 
     def piece(self, token: int) -> bytes:
         """The bytes that an id prints. Raises `VxError` for an id outside the vocabulary."""
@@ -76,6 +76,10 @@ class Tokenizer:
                 f"token id {token} is not in the vocabulary of {self.source}, whose ids are 0..{self.vocab - 1}"
             )
         return self.pieces[token]
+
+    @property
+    def _adds_bos(self) -> bool:
+        return self.add_bos and self.bos_id is not None
 
     def _bos_name(self) -> str:
         return next((name for name, token in self.special.items() if token == self.bos_id), "")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from examples.llama2.tokenizer.extras import extra
 from vxgraph.errors import VxError
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def render(
     """
     mark = _unused_character(messages)
     shielded = [{key: _shield(text, key, special, mark) for key, text in message.items()} for message in messages]
+    environment = _environment()
     try:
-        compiled = _environment().from_string(template)
+        compiled = environment.from_string(template)
         return Rendered(compiled.render(messages=shielded, bos_token=bos, add_generation_prompt=True), mark)
     # The template is the file's code, so whatever it raises is the file's mistake or its refusal of the messages.
     except Exception as error:
@@ -89,10 +91,8 @@ def _shield(text: str, key: str, special: Mapping[str, int], mark: str) -> str:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    try:
+    with extra("jinja2", needed_by="a chat template"):
         from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise VxError("chat templates need jinja2: pip install 'vxgraph[llama]'") from None
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )

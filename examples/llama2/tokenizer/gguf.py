@@ -44,10 +44,8 @@ class _Keys:
 
     def array(self, key: str, kind: type[T]) -> list[T]:
         values = self.found.get(f"tokenizer.ggml.{key}")
-        # The format gives an array one type, so its first value tells.
-        if not isinstance(values, list) or not all(
-            isinstance(value, kind) for value in cast("list[object]", values)[:1]
-        ):
+        first = cast("list[object]", values)[:1] if isinstance(values, list) else [None]
+        if not all(isinstance(value, kind) for value in first):  # the format gives an array one type
             raise self._wrong(key, values, f"array of {kind.__name__}")
         return cast("list[T]", values)
 
@@ -83,7 +81,7 @@ def _sentencepiece(keys: _Keys) -> Tokenizer:
 
 
 def _byte_level(keys: _Keys) -> Tokenizer:
-    with extra("tokenizers", reads=keys.path):
+    with extra("tokenizers", needed_by=keys.path):
         from examples.llama2.tokenizer.byte_level import byte_letters, byte_level, printed
     names, kinds = _vocabulary(keys)
     pre = keys.value("pre", str)

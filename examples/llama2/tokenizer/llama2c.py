@@ -44,12 +44,12 @@ def _pieces(data: bytes, path: str) -> tuple[list[str], list[float]]:
     scores: list[float] = []
     at = 4
     while at < len(data):
-        score, size = struct.unpack_from("<fi", data, at) if at + 8 <= len(data) else (0.0, 0)
+        score, size = struct.unpack_from("<fi", data, at) if at + 8 <= len(data) else (0.0, -1)
         end = at + 8 + size
         if size < 0 or end > len(data):
             raise CheckpointError(
-                f"{path}: not a llama2.c tokenizer, or cut off: piece {len(names)} at byte {at} is {size} bytes long,"
-                f" but the file has {len(data)} bytes"
+                f"{path}: not a llama2.c tokenizer, or cut off: piece {len(names)}, which begins at byte {at},"
+                f" does not fit into the file's {len(data)} bytes"
             )
         names.append(_name(data[at + 8 : end], len(names), path))
         scores.append(score)

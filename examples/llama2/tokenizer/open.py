@@ -40,7 +40,7 @@ def _open_file(path: Path) -> Tokenizer:
         return gguf.read(path)
     match path.suffix:
         case ".json":
-            with extra("tokenizers", reads=str(path)):
+            with extra("tokenizers", needed_by=str(path)):
                 from examples.llama2.tokenizer import huggingface
             return with_config(huggingface.read(path), path.parent)
         case ".model":
