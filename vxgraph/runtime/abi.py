@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Array, DType, TensorType
+from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.topology.ids import Topology
 
 Buffer = Any  # memory on one topology
@@ -29,8 +29,22 @@ class Observation:
     device: str  # "numpy:gpu:1", "cuda:0 (0000:3b:00.0)"
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device that a topology can be bound to."""
+
+    target: str  # what a binding says: "numpy", "cuda:0"
+    kind: Literal["cpu", "gpu"]
+    name: str  # as its driver names it
+    memory: int  # bytes
+
+
 class Backend(Protocol):
     """One kind of machine. Every method raises BindError or RunError (VxError) for what its caller got wrong."""
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """What is here to bind to; empty where the driver or the hardware is missing. Opens nothing."""
+        ...
 
     def open(self, topology: Topology, target: str) -> str:
         """Creates the topology's state on `target` ("numpy", "cuda:0"); returns the device's full name for people."""
@@ -73,9 +87,7 @@ class Backend(Protocol):
         """Device to device. Leaves the source intact; refuses a tensor that is not where the caller says."""
         ...
 
-    def kernel(
-        self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology
-    ) -> Kernel:
+    def kernel(self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology) -> Kernel:
         """The op's kernel on this topology; BindError that names the op where there is none."""
         ...
 
@@ -86,9 +98,13 @@ class Backend(Protocol):
         outs: Sequence[Tensor],
         topology: Topology,
         *,
+        sizes: Sizes,
         after: Sequence[Event] = (),
     ) -> Event:
-        """Runs a kernel; refuses tensors that live on another topology. An output may be an input (donation)."""
+        """Runs a kernel; refuses tensors that live on another topology. An output may be an input (donation).
+
+        `sizes` holds the sizes of the symbols in this run.
+        """
         ...
 
     def wait(self, event: Event) -> None:
@@ -97,4 +113,12 @@ class Backend(Protocol):
 
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:
         """Where a buffer's bytes are, or where an event's work ran."""
+        ...
+
+    def moved(self, src: Topology | None, dst: Topology | None) -> int:
+        """Bytes copied from `src` to `dst` so far (None is the host), counted where they are copied."""
+        ...
+
+    def dispatched(self, topology: Topology) -> int:
+        """Kernels run on the topology so far, counted where they are run."""
         ...

@@ -1,0 +1,205 @@
+"""NumPy with one isolated, poisoned address space per topology: fast enough to use, strict enough to trust.
+
+    backend = NumpyBackend()
+    backend.open(GPU[0], "numpy")                     -> "numpy:gpu:0"
+    buffer = backend.alloc(1 << 20, GPU[0])
+    backend.observe(buffer).topologies                -> (gpu:0,), by the address of its bytes
+
+Everything has happened when a call returns, so events are done when they are made. A kernel that has no fast form here
+is the op's own `reference`, which is NumPy too.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from vxgraph.errors import BindError, RunError
+from vxgraph.ir.op import Op
+from vxgraph.ir.types import Array, DType, Sizes, TensorType
+from vxgraph.runtime.abi import DeviceInfo, Observation
+from vxgraph.runtime.backends.numpy.kernels import Kernel, compile_kernel
+from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor, address_of
+from vxgraph.topology.ids import Topology
+
+TARGET = "numpy"
+
+
+class NumpyBackend:
+    """The Backend protocol on host memory."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[Topology, Space] = {}
+        self._moved: Counter[tuple[Topology | None, Topology | None]] = Counter()
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """The host, once: any number of topologies can be bound to it, each with a space of its own."""
+        name = f"NumPy {np.__version__} on {platform.machine()}, {os.cpu_count()} cores"
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+        return (DeviceInfo(TARGET, "cpu", name, memory),)
+
+    def open(self, topology: Topology, target: str) -> str:
+        """Makes the topology's space; BindError where it has one or the target is another backend's."""
+        if target != TARGET:
+            raise BindError(f"{topology}={target}: the NumPy backend offers {TARGET!r} only")
+        if topology in self._spaces:
+            raise BindError(f"{topology} is open already")
+        self._spaces[topology] = Space(topology)
+        return f"{TARGET}:{topology}"
+
+    def close(self) -> None:
+        """Drops every space; buffers that are still around stay unusable."""
+        self._spaces.clear()
+        self._moved.clear()
+
+    def alloc(self, nbytes: int, topology: Topology) -> Buffer:
+        """A poisoned block, 64-byte aligned."""
+        space = self._space(topology)
+        try:
+            return Buffer(space, space.take(nbytes))
+        except MemoryError:
+            raise RunError(f"{topology}: the host has no {nbytes:,} bytes left for it") from None
+
+    def free(self, buffer: Buffer, topology: Topology) -> None:
+        """Gives a block back; refuses one that was given back, or lives elsewhere."""
+        space = self._own(buffer, topology, "free")
+        buffer.space = None
+        space.give_back(buffer.block)
+
+    def tensor(self, buffer: Buffer, offset: int, dtype: DType, shape: tuple[int, ...], topology: Topology) -> Tensor:
+        """A view at a byte offset; it need not be aligned."""
+        self._own(buffer, topology, "tensor")
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if offset < 0 or offset + nbytes > buffer.block.nbytes:
+            raise RunError(
+                f"tensor on {topology}: bytes {offset} to {offset + nbytes} are outside a buffer of "
+                f"{buffer.block.nbytes} bytes"
+            )
+        # From the block's slice rather than with `offset=`, which NumPy refuses for zero bytes at the very end.
+        return Tensor(buffer, buffer.block[offset : offset + nbytes].view(dtype.numpy).reshape(shape))
+
+    def upload(self, array: Array, into: Tensor, topology: Topology, *, after: Sequence[Event] = ()) -> Event:
+        """Copies from the host, of any strides."""
+        self._own(into.buffer, topology, "upload")
+        self._match(into, array, f"upload to {topology}")
+        self.copy(array, into.view, None, topology)
+        return Event((into,))
+
+    def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
+        """Copies to the host."""
+        self._own(tensor.buffer, topology, "download")
+        self._match(tensor, out, f"download from {topology}")
+        self.copy(tensor.view, out, topology, None)
+        return Event((tensor,))
+
+    def transfer_peer(
+        self,
+        src: Tensor,
+        src_topology: Topology,
+        dst_topology: Topology,
+        nbytes: int,
+        *,
+        into: Tensor,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Copies from space to space."""
+        self._own(src.buffer, src_topology, "transfer_peer")
+        self._own(into.buffer, dst_topology, "transfer_peer")
+        where = f"transfer_peer from {src_topology} to {dst_topology}"
+        if src_topology == dst_topology:
+            raise RunError(f"{where}: both ends are the same place")
+        if src.view.nbytes != nbytes:
+            raise RunError(f"{where}: asked for {nbytes} bytes of a tensor of {src.view.nbytes} bytes")
+        self._match(into, src.view, where)
+        self.copy(src.view, into.view, src_topology, dst_topology)
+        return Event((into,))
+
+    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
+        """The one place where bytes cross between spaces, and where they are counted; never a view of the source."""
+        np.copyto(dst, src, casting="no")
+        self._moved[src_topology, dst_topology] += dst.nbytes
+
+    def kernel(self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology) -> Kernel:
+        """A fast kernel where there is one, else the op's reference."""
+        self._space(topology)
+        return compile_kernel(op, ins, outs, topology)
+
+    def dispatch(
+        self,
+        kernel: Kernel,
+        ins: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        topology: Topology,
+        *,
+        sizes: Sizes,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Runs a kernel on operands of this space, into results of this space."""
+        space = self._space(topology)
+        for tensor in ins:
+            if tensor.buffer.space is not space:
+                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+        for tensor in outs:
+            if tensor.buffer.space is not space:
+                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+        kernel.run([t.view for t in ins], [t.view for t in outs], sizes)
+        space.dispatches += 1
+        return Event(tuple(outs))
+
+    def wait(self, event: Event) -> None:
+        """Nothing to wait for."""
+
+    def observe(self, thing: Buffer | Tensor | Event) -> Observation:
+        """Whose blocks hold the addresses, whatever the handles and the records say."""
+        arrays = _arrays_of(thing)
+        found = [s for s in self._spaces.values() if all(s.holds(address_of(a)) for a in arrays)]
+        device = " and ".join(f"{TARGET}:{s.topology}" for s in found) or "no space of the NumPy backend"
+        return Observation(tuple(s.topology for s in found), device)
+
+    def moved(self, src: Topology | None, dst: Topology | None) -> int:
+        """Counted by `copy`."""
+        return self._moved[src, dst]
+
+    def dispatched(self, topology: Topology) -> int:
+        """Counted by `dispatch`."""
+        return self._spaces[topology].dispatches
+
+    def _space(self, topology: Topology) -> Space:
+        space = self._spaces.get(topology)
+        if space is None:
+            here = ", ".join(map(str, self._spaces)) or "none"
+            raise RunError(f"{topology} is not open on the NumPy backend (open: {here})")
+        return space
+
+    def _own(self, buffer: Buffer, topology: Topology, verb: str) -> Space:
+        space = self._space(topology)
+        if buffer.space is not space:
+            self._refuse(buffer, topology, verb)
+        return space
+
+    def _refuse(self, buffer: Buffer, topology: Topology, verb: str) -> NoReturn:
+        if buffer.space is None:
+            raise RunError(f"{verb} on {topology}: the buffer was freed")
+        raise RunError(f"{verb} on {topology}: the buffer lives on {buffer.space.topology}; transfer it first")
+
+    def _match(self, tensor: Tensor, array: Array, where: str) -> None:
+        if tensor.view.shape != array.shape or tensor.view.dtype != array.dtype:
+            raise RunError(
+                f"{where}: {array.dtype}{list(array.shape)} on one side, "
+                f"{tensor.view.dtype}{list(tensor.view.shape)} on the other"
+            )
+
+
+def _arrays_of(thing: Buffer | Tensor | Event) -> list[Array]:
+    match thing:
+        case Buffer():
+            return [thing.block]
+        case Tensor():
+            return [thing.view]
+        case Event():
+            return [t.view for t in thing.tensors]
