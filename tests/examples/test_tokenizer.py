@@ -125,6 +125,12 @@ def test_a_control_token_prints_nothing(spm: Tokenizer):
     assert spm.decode([1, token("▁Hello"), 2, 0]) == "Hello"
 
 
+def test_the_name_of_a_control_token_is_text_when_it_is_typed(spm: Tokenizer, bpe: Tokenizer, huggingface: Tokenizer):
+    assert spm.encode("<s>", bos=False) == huggingface.encode("<s>", bos=False)
+    assert huggingface.encode("<s>", bos=False) == [*map(token, ["▁", "<0x3C>", "<0x73>", "<0x3E>"])]
+    assert bpe.decode(bpe.encode("<|im_end|>")) == "<|im_end|>"
+
+
 def test_an_id_outside_the_vocabulary_is_an_error(spm: Tokenizer):
     for wrong in (-1, spm.vocab):
         with pytest.raises(VxError) as error:

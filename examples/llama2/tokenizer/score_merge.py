@@ -72,7 +72,7 @@ class ScoreMerge:
         while best:
             _, left, right, joined = heapq.heappop(best)
             # An offer is stale once either side has merged with another neighbour.
-            if not symbols[right] or symbols[left] + symbols[right] != joined:
+            if symbols[left] + symbols[right] != joined:
                 continue
             symbols[left], symbols[right] = joined, ""
             after[left] = after[right]
