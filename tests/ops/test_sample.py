@@ -52,7 +52,12 @@ def test_only_the_shortest_prefix_that_reaches_top_p_is_drawn(top_p, kept):
 
 
 def test_lower_ids_come_first_among_equals():
-    assert {draw([0, 0, 0, 0], top_p=0.5, position=i) for i in range(100)} == {0, 1}
+    assert {draw(np.zeros(100), top_p=0.02, position=i) for i in range(100)} == {0, 1}
+
+
+def test_a_draw_on_the_boundary_takes_the_next_id(monkeypatch):
+    monkeypatch.setattr("vxgraph.ops.sample.uniform", lambda seed, position: 0.5)
+    assert draw([0, 0]) == 1
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**31 - 1), st.floats(0.1, 5), st.floats(0, 1))

@@ -54,8 +54,8 @@ class Sum(Reduction):
     name: ClassVar[str] = "sum"
 
     def apply(self, x: Array) -> Any:
-        """The sum in x's dtype."""
-        return np.sum(x, axis=self.axis, keepdims=self.keepdims, dtype=x.dtype)
+        """The sum, in f32 or in an integer of 64 bits that wraps when narrowed."""
+        return np.sum(x, axis=self.axis, keepdims=self.keepdims)
 
 
 @register
@@ -68,7 +68,7 @@ class Mean(Reduction):
 
     def apply(self, x: Array) -> Any:
         """The sum over the count."""
-        return np.sum(x, axis=self.axis, keepdims=self.keepdims, dtype=x.dtype) / np.float32(x.shape[self.axis])
+        return np.sum(x, axis=self.axis, keepdims=self.keepdims) / np.float32(x.shape[self.axis])
 
 
 @register
