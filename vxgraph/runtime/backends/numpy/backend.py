@@ -183,7 +183,7 @@ class NumpyBackend:
         return space
 
     def _refuse(self, buffer: Buffer, topology: Topology, verb: str) -> NoReturn:
-        if buffer.space is None:
+        if buffer.space is None or self._spaces.get(buffer.space.topology) is not buffer.space:
             raise RunError(f"{verb} on {topology}: the buffer was freed")
         raise RunError(f"{verb} on {topology}: the buffer lives on {buffer.space.topology}; transfer it first")
 
