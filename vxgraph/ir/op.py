@@ -49,11 +49,11 @@ class Op:
     donates: ClassVar[int | None] = None  # the operand whose buffer the result may take over
     alias: ClassVar[bool] = False  # the result is operand 0's bytes under another shape: never runs
 
-    def infer(self, *args: Any) -> tuple[TensorType, ...]:
+    def infer(self, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
         """The result types; GraphError, without a place, where the operands do not fit."""
         raise InternalError(f"{self.name}: no typing rule")
 
-    def reference(self, sizes: Any, *args: Any) -> tuple[Array, ...]:
+    def reference(self, sizes: Any, *args: Any, **kwargs: Any) -> tuple[Array, ...]:
         """The results in plain NumPy, fresh arrays; `sizes` are the symbols' sizes in this run."""
         raise InternalError(f"{self.name}: moves or controls; it has no value in NumPy")
 

@@ -40,7 +40,9 @@ def simplify(graph: Graph) -> Graph:
             names[node.name] = same
             continue
         if node.op.effect is Effect.PURE:
-            key = (node.op, node.inputs, node.place, node.hint)
+            # repr tells 0.0 from -0.0, which compare equal.
+            op = repr(node.op) if isinstance(node.op, ops.Constant) else node.op
+            key = (op, node.inputs, node.place, node.hint)
             twin = seen.setdefault(key, node)
             if twin is not node:
                 names.update(zip(node.outputs, twin.outputs, strict=True))

@@ -4,6 +4,7 @@
     dispatch gpu:0.compute silu(%mm) -> %silu after %x.gpu0
     transfer_peer gpu:0.copy %silu -> %silu.gpu1 @gpu:1 direct after %silu
     download gpu:1.copy %y -> %y.host after %y
+    view gpu:0 %q -> %q.heads
     emit "token" %tok.host
     loop ...
 
@@ -11,7 +12,7 @@ An instruction is named after the first value it defines; `after` names instruct
 before it starts. Queues run their instructions in program order.
 
 A loop is a barrier: everything before it in program order is done when its first step starts, and a step is done when
-the next one starts. Emit and loop stand on the host.
+the next one starts. View, emit and loop are in no queue.
 """
 
 from __future__ import annotations
@@ -141,6 +142,17 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """Value `dst` is the bytes of `src` under another shape; nothing runs."""
+
+    src: str
+    dst: str
+    type: TensorType
+    topology: Topology
+    loc: Loc | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """A value that goes from step to step. All four are one slot: `init` before the loop, `arg` at a step's start,
     `next` at its end, `out` after the loop."""
@@ -173,7 +185,7 @@ class Loop:
 
 
 Queued = Upload | Download | TransferPeer | Dispatch
-Instruction = Queued | Emit | Loop
+Instruction = Queued | View | Emit | Loop
 
 
 def flatten(instructions: Iterable[Instruction]) -> Iterator[tuple[Instruction, int]]:

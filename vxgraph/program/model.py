@@ -18,6 +18,7 @@ from vxgraph.program.instructions import Instruction
 from vxgraph.topology.ids import Topology
 
 SlotKind = Literal["param", "kv", "activation", "staging"]
+When = Literal["load", "run", "step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Transfer:
     type: TensorType
     kind: Literal["upload", "download", "local", "direct", "staged"]
     reason: str
-    when: Literal["load", "run", "step"]
+    when: When
     count: int  # at most, per load (load) or per run (run, step)
     loc: Loc | None = field(default=None, compare=False)
 

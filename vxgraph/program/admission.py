@@ -1,0 +1,107 @@
+"""Does it fit: peak bytes per memory against what the machine has, before the machine is rented.
+
+llama2-7b does not fit v100-16-x2
+  memory   gpu     params      kv          activations  staging   reserved    peak        capacity    headroom
+  hbm1     gpu:1   12.55 GiB   4.00 GiB    1.20 MiB     0 B       384.00 MiB  16.93 GiB   16.00 GiB   -949.20 MiB
+  on hbm1, kv: 4.00 GiB at model.py:88 (64 values, f16[S, KVHead, D])
+  make S (8192) smaller, ...
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from vxgraph.errors import AdmissionError
+from vxgraph.ir.types import Dim, describe_dim
+from vxgraph.program.instructions import TransferPeer, flatten
+from vxgraph.program.model import Arena, MemoryUse, Program, Slot
+from vxgraph.topology.model import Machine
+
+MAX_OWNERS = 4
+UNITS = ("KiB", "MiB", "GiB", "TiB")
+HEADER = ("memory", "used by", "params", "kv", "activations", "staging", "reserved", "peak", "capacity", "headroom")
+
+
+def memory_uses(arenas: Iterable[Arena], staged: int, machine: Machine) -> tuple[MemoryUse, ...]:
+    """A row per memory of `machine` that the arenas (or staging through the host, `staged` bytes) use."""
+    by_memory: dict[str, list[Arena]] = defaultdict(list)
+    for arena in arenas:
+        by_memory[machine.memory_of(arena.topology).name].append(arena)
+    if staged:
+        by_memory.setdefault(machine.host, [])
+    return tuple(_row(machine, name, by_memory[name], staged) for name in sorted(by_memory))
+
+
+def _row(machine: Machine, name: str, arenas: Sequence[Arena], staged: int) -> MemoryUse:
+    memory = machine.memory(name)
+    rounding = sum(-arena.nbytes % memory.granule for arena in arenas)
+    return MemoryUse(
+        memory=name,
+        topologies=tuple(a.topology for a in arenas),
+        params=sum(a.params for a in arenas),
+        kv=sum(a.kv for a in arenas),
+        activations=sum(a.activations for a in arenas) + rounding,
+        staging=sum(a.staging for a in arenas) + (staged if name == machine.host else 0),
+        reserved=memory.reserved,
+        capacity=memory.capacity,
+    )
+
+
+def staged_bytes(program: Program) -> int:
+    """Host bytes that transfers without a direct path pass through: the largest of them."""
+    routed = (i for i, _ in flatten(program.body) if isinstance(i, TransferPeer) and i.route == "staged")
+    return max((i.type.max_bytes for i in routed), default=0)
+
+
+def admit(program: Program) -> None:
+    """AdmissionError with the whole table, the owners of the largest parts, and what to make smaller."""
+    full = [use for use in program.memories if use.headroom < 0]
+    if not full:
+        return
+    details = [*table(program.memories)]
+    for use in full:
+        details += _owners(program, use)
+    raise AdmissionError(f"{program.name} does not fit {program.machine}", details=tuple(details))
+
+
+def table(uses: Sequence[MemoryUse]) -> list[str]:
+    """The admission table, in aligned columns."""
+    rows = [HEADER, *(cells(use) for use in uses)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def cells(use: MemoryUse) -> tuple[str, ...]:
+    """One row of the table as text."""
+    sizes = (use.params, use.kv, use.activations, use.staging, use.reserved, use.peak, use.capacity, use.headroom)
+    return (use.memory, ", ".join(map(str, use.topologies)) or "staging", *map(show_bytes, sizes))
+
+
+def show_bytes(nbytes: int) -> str:
+    """`1.50 GiB`, `320 B`."""
+    sign, size = ("-", -nbytes) if nbytes < 0 else ("", nbytes)
+    if size < 1024:
+        return f"{sign}{size} B"
+    power = min((size.bit_length() - 1) // 10, len(UNITS))
+    return f"{sign}{size / 1024**power:.2f} {UNITS[power - 1]}"
+
+
+def _owners(program: Program, use: MemoryUse) -> list[str]:
+    """The source lines that own most of a memory, and the dims that their sizes grow with."""
+    slots = {(s.topology, s.offset): s for s in program.slots if s.topology in use.topologies}
+    by_line: dict[tuple[str, str], list[Slot]] = defaultdict(list)
+    for slot in slots.values():
+        by_line[slot.kind, str(slot.loc or "an unknown line")].append(slot)
+    largest = sorted(by_line.items(), key=lambda item: (-sum(s.nbytes for s in item[1]), item[0]))[:MAX_OWNERS]
+    lines = [
+        f"on {use.memory}, {kind}: {show_bytes(sum(s.nbytes for s in owned))} at {line} "
+        f"({len(owned)} value{'s' * (len(owned) > 1)} such as %{owned[0].value}: {owned[0].type})"
+        for (kind, line), owned in largest
+    ]
+    dims = dict.fromkeys(
+        d for (kind, _), owned in largest if kind != "param" for s in owned for d in s.type.dims if isinstance(d, Dim)
+    )
+    shown = ", ".join(describe_dim(d) for d in sorted(dims, key=lambda d: (-d.bound, d.name))[:3])
+    advice = f"{use.memory} lacks {show_bytes(-use.headroom)}: " + (f"make {shown} smaller, " if shown else "")
+    return [*lines, advice + "use a smaller dtype, spread the graph over more devices, or take a larger machine"]

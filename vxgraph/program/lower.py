@@ -1,0 +1,267 @@
+"""From a local graph to instructions in program order.
+
+    upload of a param                ->  the load section
+    reshape                          ->  a view: the same bytes, nothing runs
+    a capture                        ->  the outer value itself
+    a carried value                  ->  one slot for init, arg, next and out; a copy where that cannot be
+    everything else                  ->  one instruction on one queue
+
+`Lowered` also says which values share bytes; the memory plan gives each group one slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from vxgraph import ops
+from vxgraph.errors import InternalError, Loc
+from vxgraph.ir.graph import Graph, Node, Result
+from vxgraph.ir.types import TensorType
+from vxgraph.passes.rewrite import FreshNames
+from vxgraph.program.instructions import (
+    Carried,
+    Dispatch,
+    Download,
+    Emit,
+    Instruction,
+    Loop,
+    TransferPeer,
+    Upload,
+    View,
+    reads,
+)
+from vxgraph.topology.ids import Topology
+from vxgraph.topology.routes import Router
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue:
+    """A value in device memory."""
+
+    type: TensorType
+    topology: Topology
+    loc: Loc | None
+
+
+@dataclass
+class Lowered:
+    """Instructions without `after`, and what the memory plan must know of values."""
+
+    load: list[Instruction] = field(default_factory=list[Instruction])
+    body: list[Instruction] = field(default_factory=list[Instruction])
+    results: tuple[Result, ...] = ()
+    values: dict[str, DeviceValue] = field(default_factory=dict[str, DeviceValue])
+    same: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # values that must share a slot
+    waits: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])  # beyond reading: by name
+
+
+def lower(graph: Graph, router: Router) -> Lowered:
+    """Instructions of a graph whose every operand is local."""
+    return _Lower(graph, router).run()
+
+
+class _Lower:
+    def __init__(self, graph: Graph, router: Router) -> None:
+        self.graph = graph
+        self.router = router
+        self.fresh = FreshNames(graph)
+        self.params = {p.name for p in graph.params}
+        self.out = Lowered()
+        self.alias: dict[str, str] = {}  # captures -> outer values
+
+    def run(self) -> Lowered:
+        self.out.body = self._instructions(self.graph)
+        self.out.results = tuple(Result(r.name, self._name(r.value)) for r in self.graph.results)
+        return self.out
+
+    def _name(self, value: str) -> str:
+        while value in self.alias:
+            value = self.alias[value]
+        return value
+
+    def _define(self, name: str, type: TensorType, topology: Topology, loc: Loc | None) -> None:
+        self.out.values[name] = DeviceValue(type, topology, loc)
+
+    def _instructions(self, graph: Graph) -> list[Instruction]:
+        found: list[Instruction] = []
+        readers = _last_reads(graph)
+        emits: dict[str, list[str]] = {}
+        for r in graph.emits:
+            emits.setdefault(r.value, []).append(r.name)
+        for i in graph.inputs:  # what comes in on the host is emitted at once
+            found += [Emit(name, self._name(i.name)) for name in emits.get(i.name, [])]
+        for position, node in enumerate(graph.nodes):
+            found += self._node(node, graph, position, readers)
+            for out in node.outputs:
+                found += [Emit(name, self._name(out)) for name in emits.get(out, [])]
+        return found
+
+    def _node(self, node: Node, graph: Graph, position: int, readers: dict[str, int]) -> Iterable[Instruction]:
+        match node.op:
+            case ops.Upload(dst=dst):
+                return self._upload(node, dst)
+            case ops.Download(src=src):
+                source = self._name(node.inputs[0])
+                return [Download(source, node.name, node.types[0], src, (), node.why, node.loc)]
+            case ops.TransferPeer(src=src, dst=dst):
+                return [self._transfer(node, src, dst)]
+            case ops.Loop():
+                return self._loop(node, node.op, graph, position, readers)
+            case _:
+                return self._dispatch(node)
+
+    def _upload(self, node: Node, dst: Topology) -> Iterable[Instruction]:
+        source = self._name(node.inputs[0])
+        self._define(node.name, node.types[0], dst, node.loc)
+        instr = Upload(source, node.name, node.types[0], dst, (), node.why, node.loc)
+        if source in self.params:
+            self.out.load.append(instr)
+            return []
+        return [instr]
+
+    def _transfer(self, node: Node, src: Topology, dst: Topology) -> Instruction:
+        self._define(node.name, node.types[0], dst, node.loc)
+        kind = self.router.route(src, dst).kind
+        source = self._name(node.inputs[0])
+        return TransferPeer(source, node.name, node.types[0], src, dst, kind, (), node.why, node.loc)
+
+    def _dispatch(self, node: Node) -> Iterable[Instruction]:
+        if node.place is None:
+            raise InternalError(f"lower: %{node.name} has no place")
+        for out, type in zip(node.outputs, node.types, strict=True):
+            self._define(out, type, node.place, node.loc)
+        inputs = tuple(self._name(i) for i in node.inputs)
+        if node.op.alias:
+            self.out.same.append((inputs[0], node.name))
+            return [View(inputs[0], node.name, node.types[0], node.place, node.loc)]
+        return [Dispatch(node.op, inputs, node.outputs, node.types, node.place, (), node.why, node.loc)]
+
+    # Loops.
+
+    def _loop(
+        self, node: Node, loop: ops.Loop, graph: Graph, position: int, readers: dict[str, int]
+    ) -> Iterable[Instruction]:
+        before: list[Instruction] = []
+        captured = node.inputs[loop.carried : len(loop.body.args)]
+        self.alias.update((a.name, v) for a, v in zip(loop.captures, captured, strict=True))
+        inits = node.inputs[: loop.carried]
+        carried: list[Carried] = []
+        for k, (arg, init, out) in enumerate(zip(loop.carried_args, inits, node.outputs, strict=False)):
+            if arg.place is None:
+                raise InternalError(f"lower: carried %{arg.name} has no place")
+            self._define(arg.name, arg.type, arg.place, arg.loc)
+            self._define(out, arg.type, arg.place, node.loc)
+            name = self._name(init)
+            lives_on = readers.get(init, -1) > position or name in map(self._name, (*captured, *inits[:k]))
+            if lives_on or init in self.alias or self._is_resident(name) or self._is_alias(name):
+                copy = self._copy(
+                    name, f"{arg.name}.init", arg.type, arg.place, "the loop changes its own copy", node.loc
+                )
+                before.append(copy)
+                name = copy.name
+            carried.append(Carried(name, arg.name, "", out))
+        body = self._instructions(loop.body)
+        carried = self._close(loop, carried, body)
+        for c in carried:
+            self.out.same += [(c.init, c.arg), (c.arg, c.next), (c.arg, c.out)]
+        limit = self._name(node.inputs[-1]) if loop.limited else None
+        stop = self._name(loop.stop) if loop.stop is not None else None
+        steps = node.outputs[-1]
+        return [*before, Loop(steps, tuple(carried), tuple(body), loop.max_steps, limit, stop, node.loc)]
+
+    def _is_resident(self, name: str) -> bool:
+        return any(isinstance(i, Upload) and i.dst == name for i in self.out.load)
+
+    def _is_alias(self, name: str) -> bool:
+        return any(name in pair for pair in self.out.same)
+
+    def _copy(self, source: str, base: str, type: TensorType, place: Topology, why: str, loc: Loc | None) -> Dispatch:
+        name = self.fresh(base)
+        self._define(name, type, place, loc)
+        return Dispatch(ops.Copy(), (source,), (name,), (type,), place, (), why, loc)
+
+    def _close(self, loop: ops.Loop, carried: list[Carried], body: list[Instruction]) -> list[Carried]:
+        """The step's end: every next value in its arg's slot, through a copy where it cannot be made there."""
+        nexts = [self._name(v) for v in loop.next_values]
+        defined = {out for instr in body for out in _defines(instr)}
+        for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
+            if value != c.arg and (value not in defined or value in nexts[:k]):
+                nexts[k] = self._append_copy(c, value, body, "handed on unchanged")
+        for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
+            if value != c.arg and not self._takes_over(c.arg, value, body):
+                nexts[k] = self._append_copy(c, value, body, f"%{c.arg} is still read when %{value} is made")
+        return [Carried(c.init, c.arg, value, c.out) for c, value in zip(carried, nexts, strict=True)]
+
+    def _append_copy(self, c: Carried, value: str, body: list[Instruction], why: str) -> str:
+        v = self.out.values[c.arg]
+        copy = self._copy(value, f"{c.arg}.next", v.type, v.topology, why, v.loc)
+        group = self._group(c.arg)
+        readers = (i for i in body if isinstance(i, Download | TransferPeer) and _reads(i, group))
+        self.out.waits[copy.name] = tuple(i.name for i in readers if i.topology == v.topology)
+        body.append(copy)
+        return copy.name
+
+    def _group(self, value: str) -> set[str]:
+        """The values that share the value's bytes so far."""
+        group = {value}
+        for a, b in self.out.same:
+            if a in group or b in group:
+                group |= {a, b}
+        return group
+
+    def _takes_over(self, arg: str, value: str, body: list[Instruction]) -> bool:
+        """Whether `value` can be made in the arg's slot: the arg's last reader is done, on the same queue."""
+        group = self._group(arg)
+        topology = self.out.values[arg].topology
+        made = next(k for k, i in enumerate(body) if value in _defines(i))
+        maker = body[made]
+        if not _on_compute(maker, topology):
+            return False
+        for k, instr in enumerate(body):
+            if not _reads(instr, group):
+                continue
+            if k > made or not _on_compute(instr, topology):
+                return False
+            if k == made and not _donates(instr, group):
+                return False
+        return True
+
+
+def _last_reads(graph: Graph) -> dict[str, int]:
+    """The position of the last node that reads each value; past the end for what leaves the graph."""
+    last = {i: k for k, node in enumerate(graph.nodes) for i in node.inputs}
+    last.update((r.value, len(graph.nodes)) for r in graph.outlets)
+    return last
+
+
+def _defines(instr: Instruction) -> tuple[str, ...]:
+    match instr:
+        case Dispatch(outputs=outputs):
+            return outputs
+        case Upload(dst=dst) | TransferPeer(dst=dst):
+            return (dst,)
+        case _:
+            return ()
+
+
+def _reads(instr: Instruction, values: set[str]) -> bool:
+    match instr:
+        case Emit() | View():
+            return False
+        case Loop():
+            return any(c.init in values for c in instr.carried) or any(_reads(i, values) for i in instr.body)
+        case _:
+            return any(v in values for v in reads(instr))
+
+
+def _on_compute(instr: Instruction, topology: Topology) -> bool:
+    return isinstance(instr, Dispatch) and instr.topology == topology
+
+
+def _donates(instr: Instruction, values: set[str]) -> bool:
+    """Whether the instruction reads `values` only as the operand that its op may overwrite."""
+    if not isinstance(instr, Dispatch) or instr.op.donates is None:
+        return False
+    others = instr.inputs[: instr.op.donates] + instr.inputs[instr.op.donates + 1 :]
+    return instr.inputs[instr.op.donates] in values and not any(v in values for v in others)

@@ -1,0 +1,345 @@
+"""The proof of a finished plan, by a checker that shares nothing with the planner.
+
+It executes the program on a shadow of every arena. A segment of the shadow knows which values its bytes are, who wrote
+them and who has read them since; a vector clock per queue knows what is done when an instruction starts. Every read
+must find its value, written before; every write must find bytes that all earlier users are done with. A loop's body
+runs twice, so that the second step meets what the first one left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from vxgraph.errors import GraphError, Loc, ProgramError
+from vxgraph.ir.types import TensorType, bool_, i32
+from vxgraph.program.instructions import (
+    Dispatch,
+    Download,
+    Emit,
+    Instruction,
+    Loop,
+    Queue,
+    Queued,
+    TransferPeer,
+    Upload,
+    View,
+    reads,
+)
+from vxgraph.program.model import Program, Slot
+from vxgraph.topology.ids import Topology
+
+Point = tuple[Queue, int]  # an instruction: its queue and its number there
+
+
+def verify_program(program: Program) -> None:
+    """ProgramError that names the instruction and the value where the plan does not prove."""
+    _Checker(program).run()
+
+
+@dataclass(slots=True)
+class Segment:
+    """Bytes [start, end) of an arena: the values they are, their writer, and everyone who used them."""
+
+    start: int
+    end: int
+    values: set[str]
+    writer: Point
+    users: dict[Queue, int] = field(default_factory=dict[Queue, int])
+
+
+class Shadow:
+    """The segments of one arena, by start."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.segments: list[Segment] = []
+
+    def overlapping(self, start: int, end: int) -> list[Segment]:
+        """Segments that share a byte with [start, end)."""
+        first = max(bisect_right(self.starts, start) - 1, 0)
+        found: list[Segment] = []
+        for segment in self.segments[first:]:
+            if segment.start >= end:
+                break
+            if segment.end > start:
+                found.append(segment)
+        return found
+
+    def replace(self, new: Segment) -> None:
+        """Puts a segment in; what it overlaps is cut, and a cut value is gone."""
+        old = self.overlapping(new.start, new.end)
+        first = self.segments.index(old[0]) if old else bisect_right(self.starts, new.start)
+        pieces = [
+            Segment(start, end, set(), s.writer, s.users)
+            for s in old
+            for start, end in ((s.start, new.start), (new.end, s.end))
+            if start < end
+        ]
+        together = sorted([*pieces, new], key=lambda s: s.start)
+        self.segments[first : first + len(old)] = together
+        self.starts[first : first + len(old)] = [s.start for s in together]
+
+
+class Order:
+    """Which instructions are done when another one starts."""
+
+    def __init__(self) -> None:
+        self.count: dict[Queue, int] = {}
+        self.view: dict[Queue, dict[Queue, int]] = {}
+        self.points: dict[str, tuple[Point, dict[Queue, int]]] = {}
+        self.base: dict[Queue, int] = {}
+
+    def issue(self, instr: Queued) -> tuple[Point, dict[Queue, int]]:
+        """The instruction's point, and what is done when it starts."""
+        queue = instr.queue
+        done = {**self.base, **self.view.get(queue, {}), queue: self.count.get(queue, 0)}
+        for name in instr.after:
+            (at, number), earlier = self.points[name]
+            for q, n in [*earlier.items(), (at, number)]:
+                done[q] = max(done.get(q, 0), n)
+        self.count[queue] = self.count.get(queue, 0) + 1
+        point = (queue, self.count[queue])
+        self.view[queue] = done
+        self.points[instr.name] = (point, done)
+        return point, done
+
+    def barrier(self) -> None:
+        """All that was issued is done."""
+        self.base = dict(self.count)
+        self.view.clear()
+
+
+class _Checker:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.shadows = {a.topology: Shadow() for a in program.arenas}
+        self.sizes = {a.topology: a.nbytes for a in program.arenas}
+        self.order = Order()
+        self.host: dict[str, TensorType] = {p.name: p.type for p in program.params}
+        self.pending: dict[str, str] = {}  # host value -> the download that makes it
+
+    def run(self) -> None:
+        self._check_slots()
+        self._block(self.program.load, "load")
+        self.order.barrier()
+        self.host = {a.name: a.type for a in self.program.args}
+        self.pending = {}
+        self._block(self.program.body, "run")
+        for r in self.program.results:
+            if r.value not in self.host:
+                raise ProgramError(f"result {r.name!r} names %{r.value}, which is not on the host at the end")
+
+    def _check_slots(self) -> None:
+        seen: set[str] = set()
+        for slot in self.program.slots:
+            if slot.value in seen:
+                raise ProgramError(f"%{slot.value} has two slots", loc=slot.loc)
+            seen.add(slot.value)
+            if slot.topology not in self.sizes:
+                raise ProgramError(f"%{slot.value} lives on {slot.topology}, which has no arena", loc=slot.loc)
+            if slot.nbytes != slot.type.max_bytes:
+                raise ProgramError(
+                    f"%{slot.value}: {slot.type} takes up to {slot.type.max_bytes} bytes, its slot has {slot.nbytes}",
+                    loc=slot.loc,
+                )
+            if slot.offset < 0 or slot.end > self.sizes[slot.topology]:
+                raise ProgramError(
+                    f"%{slot.value}: bytes {slot.offset} to {slot.end} lie outside {slot.topology}'s arena of "
+                    f"{self.sizes[slot.topology]} bytes",
+                    loc=slot.loc,
+                )
+
+    def _block(self, instructions: tuple[Instruction, ...], where: str) -> None:
+        for instr in instructions:
+            match instr:
+                case Emit():
+                    if instr.value not in self.host:
+                        raise ProgramError(
+                            f"{where}: emit {instr.name_out!r} hands out %{instr.value}, which is not on the host"
+                        )
+                case View():
+                    self._view(instr)
+                case Loop():
+                    self._loop(instr, where)
+                case _:
+                    self._queued(instr)
+
+    # One queued instruction.
+
+    def _queued(self, instr: Queued) -> None:
+        for name in instr.after:
+            if name not in self.order.points:
+                self._fail(instr, f"waits for %{name}, which does not come before it: it would wait for ever")
+        point, done = self.order.issue(instr)
+        self._check_types(instr)
+        for value in reads(instr):
+            self._read(instr, value, point, done)
+        match instr:
+            case Download():
+                self.host[instr.dst] = instr.type
+                self.pending[instr.dst] = instr.name
+            case Upload():
+                self._read_host(instr, done)
+                self._write(instr, instr.dst, (), point, done)
+            case TransferPeer():
+                self._write(instr, instr.dst, (), point, done)
+            case Dispatch():
+                donated = instr.op.donates
+                mine = (instr.inputs[donated],) if donated is not None and len(instr.inputs) > donated else ()
+                for out in instr.outputs:
+                    self._write(instr, out, mine, point, done)
+
+    def _check_types(self, instr: Queued) -> None:
+        match instr:
+            case Upload():
+                self._expect(instr, instr.dst, instr.type, instr.topology)
+            case Download():
+                self._expect(instr, instr.src, instr.type, instr.topology)
+            case TransferPeer():
+                self._expect(instr, instr.src, instr.type, instr.topology)
+                self._expect(instr, instr.dst, instr.type, instr.dst_topology)
+            case Dispatch():
+                for value in instr.inputs:
+                    self._expect(instr, value, self._slot(instr, value).type, instr.topology)
+                for value, type in zip(instr.outputs, instr.types, strict=True):
+                    self._expect(instr, value, type, instr.topology)
+                self._check_op(instr)
+
+    def _check_op(self, instr: Dispatch) -> None:
+        operands = [self._slot(instr, v).type for v in instr.inputs]
+        try:
+            types = instr.op.infer(*operands)
+        except GraphError as error:
+            self._fail(instr, error.message)
+        except TypeError:  # infer's parameters are its operands
+            self._fail(instr, f"takes another number of operands than {len(operands)}")
+        if types != instr.types:
+            self._fail(
+                instr, f"gives {', '.join(map(str, types))}, the program says {', '.join(map(str, instr.types))}"
+            )
+
+    def _expect(self, instr: Queued, value: str, type: TensorType, topology: Topology) -> None:
+        slot = self._slot(instr, value)
+        if slot.topology != topology:
+            self._fail(instr, f"wants %{value} on {topology}, but it lives on {slot.topology}")
+        if slot.type != type:
+            self._fail(instr, f"wants %{value} as {type}, but it is {slot.type}")
+
+    def _slot(self, instr: Queued | View | Loop, value: str) -> Slot:
+        slot = self.program.slot_of.get(value)
+        if slot is None:
+            self._fail(instr, f"%{value} has no slot")
+        return slot
+
+    def _read_host(self, instr: Upload, done: dict[Queue, int]) -> None:
+        if instr.src not in self.host:
+            self._fail(instr, f"%{instr.src} is not on the host")
+        if self.host[instr.src] != instr.type:
+            self._fail(instr, f"%{instr.src} is {self.host[instr.src]}, not {instr.type}")
+        if instr.src in self.pending:
+            (queue, number), _ = self.order.points[self.pending[instr.src]]
+            if done.get(queue, 0) < number:
+                self._fail(instr, f"does not wait for %{instr.src}, which is still being downloaded")
+
+    # The shadow.
+
+    def _find(self, instr: Queued | View | Loop, value: str) -> Segment | None:
+        """The segment that holds the value; None for one without bytes."""
+        slot = self._slot(instr, value)
+        if not slot.nbytes:
+            return None
+        for segment in self.shadows[slot.topology].overlapping(slot.offset, slot.end):
+            if value in segment.values and segment.start == slot.offset and segment.end >= slot.end:
+                return segment
+        held = [s for s in self.shadows[slot.topology].overlapping(slot.offset, slot.end) if s.values]
+        if held:
+            names = ", ".join(f"%{v}" for s in held for v in sorted(s.values))
+            self._fail(instr, f"reads %{value}, but its bytes hold {names}")
+        self._fail(instr, f"reads %{value}, which nothing has written")
+
+    def _read(self, instr: Queued, value: str, point: Point, done: dict[Queue, int]) -> None:
+        segment = self._find(instr, value)
+        if segment is None:
+            return
+        queue, number = segment.writer
+        if done.get(queue, 0) < number:
+            self._fail(instr, f"reads %{value}, but does not wait for the instruction on {queue} that writes it")
+        segment.users[point[0]] = point[1]
+
+    def _write(self, instr: Queued, value: str, donated: tuple[str, ...], point: Point, done: dict[Queue, int]) -> None:
+        slot = self._slot(instr, value)
+        if not slot.nbytes:
+            return
+        shadow = self.shadows[slot.topology]
+        for segment in shadow.overlapping(slot.offset, slot.end):
+            given = bool(segment.values.intersection(donated)) and segment.start == slot.offset
+            for queue, number in segment.users.items():
+                own = given and (queue, number) == point
+                if not own and done.get(queue, 0) < number:
+                    what = ", ".join(f"%{v}" for v in sorted(segment.values)) or "bytes"
+                    if (queue, number) == point:
+                        self._fail(instr, f"writes %{value} over its own operand {what}")
+                    self._fail(instr, f"writes %{value} over {what}, which an instruction on {queue} may still use")
+        shadow.replace(Segment(slot.offset, slot.end, {value}, point, {point[0]: point[1]}))
+
+    def _view(self, instr: View) -> None:
+        src, dst = self._slot(instr, instr.src), self._slot(instr, instr.dst)
+        if (src.topology, src.offset, src.nbytes) != (dst.topology, dst.offset, dst.nbytes):
+            self._fail(instr, f"%{instr.dst} does not lie where %{instr.src} does")
+        segment = self._find(instr, instr.src)
+        if segment is not None:
+            segment.values.add(instr.dst)
+
+    # Loops.
+
+    def _loop(self, loop: Loop, where: str) -> None:
+        if loop.limit is not None and self.host.get(loop.limit) != i32[()]:
+            self._fail(loop, f"its limit %{loop.limit} is no i32[] on the host")
+        self.order.barrier()
+        for c in loop.carried:
+            self._rename(loop, c.init, c.arg)
+        for _ in range(2):
+            self._block(loop.body, where)
+            self.order.barrier()
+            for c in loop.carried:
+                if c.next != c.arg:
+                    self._rename(loop, c.next, c.arg)
+        if loop.stop is not None and self.host.get(loop.stop) != bool_[()]:
+            self._fail(loop, f"its stop predicate %{loop.stop} is no bool[] on the host")
+        for c in loop.carried:
+            self._rename(loop, c.arg, c.out)
+        self.host[loop.steps] = i32[()]
+
+    def _rename(self, loop: Loop, old: str, new: str) -> None:
+        a, b = self._slot(loop, old), self._slot(loop, new)
+        if (a.topology, a.offset, a.type) != (b.topology, b.offset, b.type):
+            self._fail(loop, f"carries %{old} as %{new}, but they are not the same bytes")
+        segment = self._find(loop, old)
+        if segment is not None:
+            segment.values = {new}
+
+    def _fail(self, instr: Queued | View | Loop, message: str) -> NoReturn:
+        raise ProgramError(f"{describe(instr)}: {message}", loc=_loc(instr))
+
+
+def describe(instr: Queued | View | Loop) -> str:
+    """An instruction in a message: `matmul %y on gpu:1`."""
+    match instr:
+        case Dispatch():
+            return f"{instr.op.name} %{instr.name} on {instr.topology}"
+        case Upload():
+            return f"upload %{instr.dst} to {instr.topology}"
+        case Download():
+            return f"download %{instr.dst} from {instr.topology}"
+        case TransferPeer():
+            return f"transfer_peer %{instr.dst} from {instr.topology} to {instr.dst_topology}"
+        case View():
+            return f"view %{instr.dst} on {instr.topology}"
+        case Loop():
+            return f"loop %{instr.steps}"
+
+
+def _loc(instr: Queued | View | Loop) -> Loc | None:
+    return instr.loc
