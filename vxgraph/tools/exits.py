@@ -1,0 +1,48 @@
+"""Exit codes, and what is printed on the way out.
+
+0  done
+1  a mistake in the graph, a file or an option's value, or a machine that refuses: one message on stderr
+2  a command line that does not parse
+3  a defect of vxgraph itself: a traceback, and a line that asks to report it
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import ParamSpec
+
+import typer
+
+from vxgraph.errors import VxError
+
+REFUSED = 1
+INTERNAL = 3
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a mistake in the graph, a file or a value, or a machine that refuses (one message on "
+    "stderr); 2 a command line that does not parse; 3 a defect of vxgraph."
+)
+
+P = ParamSpec("P")
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """The command with errors turned into messages and exit codes."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except VxError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(REFUSED) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+            raise
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            typer.echo("This is a defect of vxgraph: please report it, with the lines above.", err=True)
+            raise typer.Exit(INTERNAL) from None
+
+    return run
