@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from vxgraph.errors import GraphError
@@ -71,6 +70,10 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same bytes (bf16 through ml_dtypes)."""
+        if self.name == "bf16":
+            import ml_dtypes  # takes most of a second to load, and few graphs need it
+
+            return np.dtype(ml_dtypes.bfloat16)
         return _NUMPY[self.name]
 
     def __getitem__(self, dims: DimLike | tuple[DimLike, ...]) -> TensorType:
@@ -91,7 +94,6 @@ DTYPES = {t.name: t for t in (f32, f16, bf16, i32, i64, u8, bool_)}
 _NUMPY: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8),
@@ -101,9 +103,11 @@ _NUMPY: dict[str, np.dtype[Any]] = {
 
 def dtype_of(array: Array) -> DType:
     """The DType of a NumPy array; GraphError for one that no DType stands for (float64, say)."""
-    for t in DTYPES.values():
-        if _NUMPY[t.name] == array.dtype:
-            return t
+    if array.dtype.name == "bfloat16":
+        return bf16
+    for name, dtype in _NUMPY.items():
+        if dtype == array.dtype:
+            return DTYPES[name]
     raise GraphError(f"{array.dtype} is no dtype of a graph; cast to one of {', '.join(DTYPES)}")
 
 
