@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.errors import RunError
 from vxgraph.ir.types import Dim, bf16, f32, i32
 from vxgraph.ops import CacheAppend, CacheInit

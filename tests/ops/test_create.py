@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ir.types import DTYPES, Dim, bf16, f32, i64
 from vxgraph.ops import Constant, Iota, Size, constant_of
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ir.types import DTYPES, bf16, f16, f32
 from vxgraph.ops import (
     Add,

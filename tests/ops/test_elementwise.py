@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ir.types import Dim, bool_, f32, i32
 from vxgraph.ops import Add, Compare, Div, Exp, Maximum, Minimum, Mul, Neg, Relu, Sub, Where
 

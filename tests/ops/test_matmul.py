@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ir.types import Dim, f32
 from vxgraph.ops import MatMul
 

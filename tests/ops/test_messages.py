@@ -1,8 +1,8 @@
 """What each op says to operands that do not fit: the whole message, with the user's line and the operands."""
 
 import pytest
-from run_op import error
 
+from tests.ops.run_op import error
 from vxgraph.errors import GraphError
 from vxgraph.ir.types import Dim, bf16, bool_, f16, f32, i32, i64, u8
 from vxgraph.ops import (

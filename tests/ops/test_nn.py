@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.errors import RunError
 from vxgraph.ir.types import bf16, f16
 from vxgraph.ops import Embed, RmsNorm, Softmax

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.errors import GraphError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import DTYPES, Array, dtype_of

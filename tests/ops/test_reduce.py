@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.errors import RunError
 from vxgraph.ir.types import Dim, f32, i32
 from vxgraph.ops import ArgMax, Max, Mean, Sum

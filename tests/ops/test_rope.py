@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ir.types import bf16, f16, f32
 from vxgraph.ops import Rope, inverse_frequencies
 from vxgraph.ops.attention import Attention

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.ops import Sample
 from vxgraph.ops.sample import splitmix64, uniform
 

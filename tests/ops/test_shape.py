@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from run_op import run
 
+from tests.ops.run_op import run
 from vxgraph.errors import GraphError
 from vxgraph.ir.types import Dim, f32
 from vxgraph.ops import Concat, Copy, Reshape, Slice, Transpose
