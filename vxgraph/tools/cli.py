@@ -13,6 +13,7 @@ import typer
 from vxgraph.tools.commands.check import check
 from vxgraph.tools.commands.compile import compile
 from vxgraph.tools.commands.devices import devices
+from vxgraph.tools.commands.run import run
 from vxgraph.tools.exits import EXIT_CODES
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compile, check, devices):
+for command in (compile, check, run, devices):
     app.command()(command)
 
 

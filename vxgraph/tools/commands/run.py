@@ -1,0 +1,139 @@
+"""`vxgraph run`: a program on what is here, with what it computed and whether the run was the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+
+from vxgraph.errors import RunError
+from vxgraph.ir.types import Array
+from vxgraph.program.admission import admit
+from vxgraph.program.model import Program
+from vxgraph.runtime.inputs import describe
+from vxgraph.runtime.session import Session
+from vxgraph.tools.arrays import draw_args, draw_params, read_arrays, sizes_of
+from vxgraph.tools.commands.options import MachineOption, SetOption, TargetArgument, machine_of
+from vxgraph.tools.exits import guarded
+from vxgraph.tools.files import write_arrays, write_text
+from vxgraph.tools.progress import upload_progress
+from vxgraph.tools.tables import placement_summary, plain_table, show
+from vxgraph.tools.target import open_target
+
+SHOWN_ELEMENTS = 6
+
+
+@guarded
+def run(
+    target: TargetArgument,
+    machine: MachineOption = None,
+    settings: SetOption = None,
+    bind: Annotated[
+        list[str] | None,
+        typer.Option("--bind", metavar="PLACE=DEVICE", help="gpu:0=cuda:0, gpu:0=numpy, or numpy for every place."),
+    ] = None,
+    require_gpu: Annotated[bool, typer.Option("--require-gpu", help="Fail where a gpu place is not on a GPU.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write the run as a Chrome trace (chrome://tracing).")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Observe every execution, not only each first one.")] = False,
+    inputs: Annotated[Path | None, typer.Option(help="Args, from an .npz file; drawn without it.")] = None,
+    params: Annotated[Path | None, typer.Option(help="Params, from an .npz file; drawn without it.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the results to an .npz file.")] = None,
+    size: Annotated[
+        list[str] | None, typer.Option("--size", metavar="DIM=N", help="The size of a symbolic dim of drawn args.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seeds what is drawn.")] = 0,
+) -> None:
+    """Run a program, and check that the run was the plan.
+
+    Without a GPU it runs on NumPy, and says so. Without files, args and params are drawn: floats are small normal
+    numbers, integers are zero, and a symbolic dim is 16 at most.
+
+    Example: vxgraph run mlp.vxp --bind gpu:0=numpy --bind gpu:1=numpy --trace mlp.json
+
+    Example: vxgraph run mlp.py:mlp -m h200-x2 --set hidden=1024 --params weights.npz -o y.npz
+    """
+    program = open_target(target, settings or ()).program(machine_of(machine))
+    admit(program)
+    args, drawn = _args(program, inputs, size or (), seed)
+    held = draw_params(program, seed) if params is None else read_arrays(params, program.params)
+    drawn += ["params"] if params is None and program.params else []
+    bound = _bind(bind or ())
+    options = {"require_gpu": require_gpu, "audit": audit, "trace": trace is not None}
+    with upload_progress() as progress, Session(program, held, bound, progress=progress, **options) as session:
+        results = session.run(args)
+        session.report.conforms()
+        if trace is not None:
+            write_text(trace, json.dumps(session.report.chrome_trace()))
+        if output is not None:
+            write_arrays(output, results)
+        show(*_parts(session, results, drawn, seed), *_written(trace, output))
+
+
+def _args(program: Program, file: Path | None, sizes: Sequence[str], seed: int) -> tuple[Mapping[str, Any], list[str]]:
+    """The args, and what was drawn for them."""
+    if file is not None:
+        if sizes:
+            raise RunError(f"--size {sizes[0]}: the arrays of {file} have sizes of their own")
+        return read_arrays(file, program.args), []
+    stated = sizes_of(program, dict(map(_size, sizes)))
+    shown = "".join(f", {name} = {size}" for name, size in stated.items())
+    return draw_args(program, stated, seed), [f"args{shown}"] if program.args else []
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not number.isdecimal():
+        raise RunError(f"--size {text}: wanted a dim's name and a number, like T=16")
+    return name, int(number)
+
+
+def _bind(bindings: Sequence[str]) -> str | dict[str, str] | None:
+    """What --bind says, as a session wants it."""
+    if not bindings:
+        return None
+    if len(bindings) == 1 and "=" not in bindings[0]:
+        return bindings[0]
+    found: dict[str, str] = {}
+    for binding in bindings:
+        place, equals, device = binding.partition("=")
+        if not equals or not device:
+            raise RunError(f"--bind {binding}: wanted a place and a device, like gpu:0=cuda:0")
+        if place in found:
+            raise RunError(f"--bind {place} is given twice: {found[place]} and {device}")
+        found[place] = device
+    return found
+
+
+def _parts(session: Session, results: Mapping[str, Array], drawn: list[str], seed: int) -> Iterator[RenderableType]:
+    if session.note:
+        yield session.note
+    if drawn:
+        yield f"drawn from seed {seed}: {'; '.join(drawn)}"
+    yield _results(results)
+    yield from (f"loop %{loop}: {steps} steps" for loop, steps in session.report.steps.items())
+    yield ""
+    yield placement_summary(session)
+    yield ""
+    yield "the run is the plan: places, counts and bytes were observed, and are as planned"
+
+
+def _results(results: Mapping[str, Array]) -> Table:
+    table = plain_table("result", "type", "first values")
+    for name, array in results.items():
+        table.add_row(name, describe(array), _first(array))
+    return table
+
+
+def _first(array: Array) -> str:
+    values = array.reshape(-1)[:SHOWN_ELEMENTS]
+    shown = [f"{float(v):.6g}" if array.dtype.kind in "fV" else str(v) for v in values]
+    return ", ".join(shown) + (", ..." if array.size > SHOWN_ELEMENTS else "")
+
+
+def _written(*paths: Path | None) -> Iterator[str]:
+    yield from (f"written: {path}" for path in paths if path is not None)
