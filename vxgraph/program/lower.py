@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vxgraph import ops
-from vxgraph.errors import InternalError, Loc
+from vxgraph.errors import GraphError, InternalError, Loc
 from vxgraph.ir.graph import Graph, Node, Result
 from vxgraph.ir.types import TensorType
 from vxgraph.passes.rewrite import FreshNames
@@ -66,19 +66,30 @@ class _Lower:
         self.graph = graph
         self.router = router
         self.fresh = FreshNames(graph)
-        self.params = {p.name for p in graph.params}
+        self.params = {p.name: p for p in graph.params}
         self.out = Lowered()
         self.alias: dict[str, str] = {}  # captures -> outer values
 
     def run(self) -> Lowered:
         self.out.body = self._instructions(self.graph)
-        self.out.results = tuple(Result(r.name, self._name(r.value)) for r in self.graph.results)
+        self.out.results = tuple(Result(r.name, self._host(r.value, f"result {r.name!r}")) for r in self.graph.results)
         return self.out
 
     def _name(self, value: str) -> str:
         while value in self.alias:
             value = self.alias[value]
         return value
+
+    def _host(self, value: str, what: str) -> str:
+        """The name of a value that a run reads on the host; GraphError for a param, which is there at load only."""
+        name = self._name(value)
+        if name in self.params:
+            raise GraphError(
+                f"{what} is param %{name} itself, which a run has on devices only; "
+                "send it to one first, value.to(vx.CPU[0]) say, and use what that gives",
+                loc=self.params[name].loc,
+            )
+        return name
 
     def _define(self, name: str, type: TensorType, topology: Topology, loc: Loc | None) -> None:
         self.out.values[name] = DeviceValue(type, topology, loc)
@@ -90,11 +101,11 @@ class _Lower:
         for r in graph.emits:
             emits.setdefault(r.value, []).append(r.name)
         for i in graph.inputs:  # what comes in on the host is emitted at once
-            found += [Emit(name, self._name(i.name)) for name in emits.get(i.name, [])]
+            found += [Emit(name, self._host(i.name, f"emit {name!r}")) for name in emits.get(i.name, [])]
         for position, node in enumerate(graph.nodes):
             found += self._node(node, graph, position, readers)
             for out in node.outputs:
-                found += [Emit(name, self._name(out)) for name in emits.get(out, [])]
+                found += [Emit(name, out) for name in emits.get(out, [])]
         return found
 
     def _node(self, node: Node, graph: Graph, position: int, readers: dict[str, int]) -> Iterable[Instruction]:
@@ -165,9 +176,9 @@ class _Lower:
         carried = self._close(loop, carried, body)
         for c in carried:
             self.out.same += [(c.init, c.arg), (c.arg, c.next), (c.arg, c.out)]
-        limit = self._name(node.inputs[-1]) if loop.limited else None
-        stop = self._name(loop.stop) if loop.stop is not None else None
         steps = node.outputs[-1]
+        limit = self._host(node.inputs[-1], f"the limit of loop %{steps}") if loop.limited else None
+        stop = self._host(loop.stop, f"the stop predicate of loop %{steps}") if loop.stop is not None else None
         return [*before, Loop(steps, tuple(carried), tuple(body), loop.max_steps, limit, stop, node.loc)]
 
     def _is_resident(self, name: str) -> bool:
