@@ -89,7 +89,8 @@ def dispatch_typed(
     for array, into in zip(operands, sources, strict=True):
         backend.upload(array, into, GPU[place])
     kernel = backend.kernel(op, ins, outs, GPU[place])
-    backend.dispatch(kernel, sources, results, GPU[place], sizes=sizes)
+    with backend.scope():
+        backend.dispatch(kernel, sources, results, GPU[place], sizes=sizes)
     found = [np.empty(t.shape(sizes), t.dtype.numpy) for t in outs]
     for out, t in zip(found, results, strict=True):
         backend.download(t, GPU[place], out=out)

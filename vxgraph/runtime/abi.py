@@ -8,6 +8,7 @@ are, asked of the machine and not of our records. tests/conformance holds the de
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -52,6 +53,10 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Frees every state; the backend can be opened again."""
+        ...
+
+    def scope(self) -> AbstractContextManager[None]:
+        """What a stretch of calls runs in: the calling thread's state (current device, float errors) is given back."""
         ...
 
     def alloc(self, nbytes: int, topology: Topology) -> Buffer:

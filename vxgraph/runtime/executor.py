@@ -7,6 +7,7 @@ between them is a download and an upload; everything else is one call of one bac
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import assert_never
@@ -61,9 +62,11 @@ class Executor:
     def __init__(self, program: Program, binding: Binding, *, audit: bool, trace: bool) -> None:
         self.program = program
         self.backends: dict[Topology, Backend] = {t: binding.devices[t][0] for t in program.topologies}
+        self._distinct = list({id(b): b for b in self.backends.values()}.values())
         self.names: dict[Topology, str] = {}
         self._audit = audit
         self._trace = trace
+        self._observes_all = audit or trace
         self._arenas: dict[Topology, Buffer] = {}
         try:
             self._open(binding)
@@ -81,7 +84,7 @@ class Executor:
 
     def close(self) -> None:
         """Closes the backends, and with them everything that is resident."""
-        for backend in {id(b): b for b in self.backends.values()}.values():
+        for backend in self._distinct:
             backend.close()
 
     def load(self, feed: ParamFeed, progress: Progress | None) -> Execution:
@@ -92,7 +95,7 @@ class Executor:
         done = 0
         for step in block.steps:
             assert isinstance(step, Move)  # load makes params resident and does nothing else
-            self._queued(step, run)
+            self._move(step, run)
             if progress is not None and isinstance(step.instr, Upload):
                 done += step.instr.type.nbytes()
                 progress(step.instr.src, done, total)
@@ -107,6 +110,25 @@ class Executor:
 
     def walk(self, run: Run) -> Generator[Emitted, None, dict[str, Array]]:
         """Runs the body; yields what is emitted and returns the results, all of them the caller's own arrays."""
+        steps = self._walk(run)
+        try:
+            while True:
+                with self._scope():  # left before each yield: the caller's thread is the caller's
+                    emitted = next(steps)
+                yield emitted
+        except StopIteration as end:
+            return end.value
+        finally:
+            steps.close()
+
+    @contextmanager
+    def _scope(self) -> Generator[None]:
+        with ExitStack() as stack:
+            for backend in self._distinct:
+                stack.enter_context(backend.scope())
+            yield
+
+    def _walk(self, run: Run) -> Generator[Emitted, None, dict[str, Array]]:
         try:
             block = self._body.block(run.execution.sizes)
             yield from self._steps(block, run, None)
@@ -129,8 +151,10 @@ class Executor:
         """Walks a block. `group` collects what one step of a loop emits; without it, emits are handed over at once."""
         for step in block.steps:
             match step:
-                case Launch() | Move():
-                    self._queued(step, run)
+                case Launch():
+                    self._launch(step, run)
+                case Move():
+                    self._move(step, run)
                 case Hand(index, instr):
                     run.execution.records[index].count += 1
                     emitted = run.host(instr.value).copy()
@@ -160,36 +184,43 @@ class Executor:
         record.count += 1
         run.made[loop.steps] = np.array(done, np.int32)
 
-    def _queued(self, step: Launch | Move, run: Run) -> None:
-        """Issues one instruction and keeps its account."""
-        run.settle(step.foreign)
-        events = run.events
+    def _launch(self, step: Launch, run: Run) -> None:
+        """Dispatches a kernel and keeps its account. This is the inner loop: an attribute more costs every token."""
+        if step.foreign:
+            run.settle(step.foreign)
+        events, execution = run.events, run.execution
         after = [events[name] for name in step.after] if step.after else ()
-        record = run.execution.records[step.index]
+        record = execution.records[step.index]
         start = perf_counter()
         try:
-            if isinstance(step, Launch):
-                event = step.backend.dispatch(
-                    step.kernel, step.ins, step.outs, step.instr.topology, sizes=run.execution.sizes, after=after
-                )
-            else:
-                event = self._counted(step, run, record, after)
+            event = step.backend.dispatch(
+                step.kernel, step.ins, step.outs, step.topology, sizes=execution.sizes, after=after
+            )
         except RunError as error:
-            raise RunError(f"%{step.name}: {error.message}", loc=step.instr.loc, details=error.details) from error
+            raise _at(step, error) from error
         record.seconds += perf_counter() - start
         record.count += 1
         events[step.name] = event
-        if self._audit or self._trace or record.count == 1:
+        if self._observes_all or record.count == 1:
             self._observe(step, run, record, start)
 
-    def _counted(self, step: Move, run: Run, record: Record, after: Sequence[Event]) -> Event:
-        """Moves, and asks the backend how much it moved."""
+    def _move(self, step: Move, run: Run) -> None:
+        """Moves, asks the backend how much it moved, and keeps the account."""
+        run.settle(step.foreign)
+        record = run.execution.records[step.index]
         before = step.backend.moved(*step.pair)
-        event = self._move(step, run, after)
+        start = perf_counter()
+        try:
+            run.events[step.name] = self._moved(step, run, [run.events[name] for name in step.after])
+        except RunError as error:
+            raise _at(step, error) from error
+        record.seconds += perf_counter() - start
         record.nbytes += step.backend.moved(*step.pair) - before
-        return event
+        record.count += 1
+        if self._observes_all or record.count == 1:
+            self._observe(step, run, record, start)
 
-    def _move(self, step: Move, run: Run, after: Sequence[Event]) -> Event:
+    def _moved(self, step: Move, run: Run, after: Sequence[Event]) -> Event:
         instr, backend = step.instr, step.backend
         match instr:
             case Upload(topology=topology):
@@ -235,6 +266,11 @@ class Executor:
             results[result.name] = array if own else array.copy()
             handed.add(result.value)
         return results
+
+
+def _at(step: Launch | Move, error: RunError) -> RunError:
+    """What a kernel or a copy refused, with the instruction and the user's line that it comes from."""
+    return RunError(f"%{step.name}: {error.message}", loc=step.instr.loc, details=error.details)
 
 
 def _empty(instr: Download | TransferPeer, run: Run) -> Array:

@@ -43,6 +43,7 @@ class Launch:
     name: str
     instr: Dispatch
     backend: Backend
+    topology: Topology
     kernel: Kernel
     ins: tuple[Tensor, ...]
     outs: tuple[Tensor, ...]
@@ -157,7 +158,8 @@ class Preparer:
         backend = self._backends[instr.topology]
         ins = tuple(self._tensor(v, sizes) for v in instr.inputs)
         outs = tuple(self._tensor(v, sizes) for v in instr.outputs)
-        return Launch(index, instr.name, instr, backend, self._kernels[index], ins, outs, *self._waits(instr))
+        kernel = self._kernels[index]
+        return Launch(index, instr.name, instr, backend, instr.topology, kernel, ins, outs, *self._waits(instr))
 
     def _move(self, instr: Moving, sizes: Sizes, index: int) -> Move:
         src = None if isinstance(instr, Upload) else self._tensor(instr.src, sizes)

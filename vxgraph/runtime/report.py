@@ -23,9 +23,10 @@ from vxgraph.topology.ids import Topology
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An upload, a download or a transfer of one run, all its executions together; `src` or `dst` None is the host."""
+    """What one instruction of a run moved, all its executions together; `src` or `dst` None is the host."""
 
-    value: str
+    name: str  # the value it defines
+    value: str  # the value it moves
     src: Topology | None
     dst: Topology | None
     planned_bytes: int
@@ -139,7 +140,7 @@ def _moved(record: Record, instr: Upload | Download | TransferPeer, planned: int
             src, dst, seen = at, None, (_place(record.source, at), None)
         case TransferPeer(topology=at, dst_topology=to):
             src, dst, seen = at, to, (_place(record.source, at), _place(record.observed, to))
-    return Moved(instr.dst, src, dst, planned, record.nbytes, record.count, record.seconds, *seen)
+    return Moved(instr.dst, instr.src, src, dst, planned, record.nbytes, record.count, record.seconds, *seen)
 
 
 def _place(observed: Observation | None, planned: Topology) -> Topology | None:

@@ -30,14 +30,37 @@ def _attention(op: Attention, ins: Types, outs: Types) -> Run:
         if not out.size:
             return
         keys, values = widened(k[:valid]), widened(v[:valid])
+        if len(q) == 1:
+            _attend_row(q, keys, values, out, scale)
+            return
         rows = max(1, min(_ROWS, SCRATCH // max(1, q.shape[1] * valid)))
-        with np.errstate(all="ignore"):
-            for start in range(0, len(q), rows):
-                block = q[start : start + rows]
-                seen = valid - len(q) + start + len(block) if causal else valid
-                _attend(block, keys[:seen], values[:seen], out[start : start + rows], scale, causal)
+        for start in range(0, len(q), rows):
+            block = q[start : start + rows]
+            seen = valid - len(q) + start + len(block) if causal else valid
+            _attend(block, keys[:seen], values[:seen], out[start : start + rows], scale, causal)
 
     return run
+
+
+def _attend_row(q: Array, k: Array, v: Array, out: Array, scale: np.float32) -> None:
+    """One query row, which sees every key: the heads are in place for the products as they lie."""
+    kv, group = k.shape[1], q.shape[1] // k.shape[1]
+    scores = np.matmul(np.multiply(q.reshape(kv, group, -1), scale, dtype=np.float32), k.transpose(1, 2, 0))
+    sums = _exponentiate(scores)
+    if out.dtype == np.float32:
+        mixed = out.reshape(kv, group, -1)
+        np.matmul(scores, v.transpose(1, 0, 2), out=mixed)
+        np.divide(mixed, sums, out=mixed)
+    else:
+        mixed = np.matmul(scores, v.transpose(1, 0, 2))
+        np.divide(mixed, sums, out=out.reshape(kv, group, -1), casting="same_kind")
+
+
+def _exponentiate(scores: Array) -> Array:
+    """exp(scores - max) in place; the sums of the rows."""
+    np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
+    np.exp(scores, out=scores)
+    return np.add.reduce(scores, axis=-1, keepdims=True)
 
 
 def _attend(q: Array, k: Array, v: Array, out: Array, scale: np.float32, causal: bool) -> None:
@@ -51,11 +74,10 @@ def _attend(q: Array, k: Array, v: Array, out: Array, scale: np.float32, causal:
     if causal and rows > 1:
         corner = scores.reshape(kv, group, rows, -1)[..., -rows:]
         np.copyto(corner, -np.inf, where=_above_diagonal(rows))
-    np.subtract(scores, scores.max(-1, keepdims=True), out=scores)
-    np.exp(scores, out=scores)
+    sums = _exponentiate(scores)
     mixed = np.matmul(scores, v.transpose(1, 0, 2))
     # Dividing the mixed values takes one pass over Dv columns instead of one over all keys.
-    np.divide(mixed, scores.sum(-1, keepdims=True), out=mixed)
+    np.divide(mixed, sums, out=mixed)
     by_row = mixed.reshape(kv, group, rows, -1).transpose(2, 0, 1, 3)
     np.copyto(out.reshape(rows, kv, group, -1), by_row, casting="same_kind")
 

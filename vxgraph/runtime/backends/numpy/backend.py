@@ -15,6 +15,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 import numpy as np
@@ -35,6 +36,7 @@ class NumpyBackend:
 
     def __init__(self) -> None:
         self._spaces: dict[Topology, Space] = {}
+        self._observations: dict[tuple[Topology, ...], Observation] = {}
         self._moved: Counter[tuple[Topology | None, Topology | None]] = Counter()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
@@ -55,7 +57,12 @@ class NumpyBackend:
     def close(self) -> None:
         """Drops every space; buffers that are still around stay unusable."""
         self._spaces.clear()
+        self._observations.clear()
         self._moved.clear()
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Float errors give inf and NaN without a warning, as on every device."""
+        return np.errstate(all="ignore")
 
     def alloc(self, nbytes: int, topology: Topology) -> Buffer:
         """A poisoned block, 64-byte aligned."""
@@ -141,13 +148,14 @@ class NumpyBackend:
     ) -> Event:
         """Runs a kernel on operands of this space, into results of this space."""
         space = self._space(topology)
-        for tensor in ins:
-            if tensor.buffer.space is not space:
-                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
-        for tensor in outs:
-            if tensor.buffer.space is not space:
-                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
-        kernel.run([t.view for t in ins], [t.view for t in outs], sizes)
+        operands: list[Array] = []
+        results: list[Array] = []
+        for tensors, views in ((ins, operands), (outs, results)):
+            for tensor in tensors:
+                if tensor.buffer.space is not space:
+                    self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+                views.append(tensor.view)
+        kernel.run(operands, results, sizes)
         space.dispatches += 1
         return Event(tuple(outs))
 
@@ -156,10 +164,12 @@ class NumpyBackend:
 
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:
         """Whose blocks hold the addresses, whatever the handles and the records say."""
-        arrays = _arrays_of(thing)
-        found = [s for s in self._spaces.values() if all(s.holds(address_of(a)) for a in arrays)]
-        device = " and ".join(f"{TARGET}:{s.topology}" for s in found) or "no space of the NumPy backend"
-        return Observation(tuple(s.topology for s in found), device)
+        addresses = _addresses_of(thing)
+        found = tuple([topology for topology, space in self._spaces.items() if space.holds(addresses)])
+        if found not in self._observations:
+            device = " and ".join(f"{TARGET}:{t}" for t in found) or "no space of the NumPy backend"
+            self._observations[found] = Observation(found, device)
+        return self._observations[found]
 
     def moved(self, src: Topology | None, dst: Topology | None) -> int:
         """Counted by `copy`."""
@@ -195,11 +205,11 @@ class NumpyBackend:
             )
 
 
-def _arrays_of(thing: Buffer | Tensor | Event) -> list[Array]:
+def _addresses_of(thing: Buffer | Tensor | Event) -> list[int]:
     match thing:
-        case Buffer():
-            return [thing.block]
-        case Tensor():
-            return [thing.view]
         case Event():
-            return [t.view for t in thing.tensors]
+            return [t.address for t in thing.tensors]
+        case Tensor():
+            return [thing.address]
+        case Buffer():
+            return [address_of(thing.block)]

@@ -74,15 +74,12 @@ def _alone(op: Op, ins: Types, outs: Types) -> Run | None:
     into = _INTO[type(op)]
     if outs[0].dtype.kind == "float" and outs[0].dtype is not f32:
         return None
-    errstate = np.errstate
 
     def unary(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
-        with errstate(all="ignore"):
-            into(ins[0], out=outs[0])
+        into(ins[0], out=outs[0])
 
     def binary(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
-        with errstate(all="ignore"):
-            into(ins[0], ins[1], out=outs[0])
+        into(ins[0], ins[1], out=outs[0])
 
     return unary if len(ins) == 1 else binary
 
@@ -93,8 +90,7 @@ def _fused(op: Fused, ins: Types, outs: Types) -> Run | None:
     step = _step_of(op.tree)
 
     def run(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
-        with np.errstate(all="ignore"):
-            step(ins, outs[0])
+        step(ins, outs[0])
 
     return run
 

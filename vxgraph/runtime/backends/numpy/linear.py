@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vxgraph.ir.types import Array, Sizes
+from vxgraph.ir.types import Array, Sizes, TensorType
 from vxgraph.ops import Embed, MatMul
 from vxgraph.ops.nn import check_ids
 from vxgraph.runtime.backends.numpy.run import SCRATCH, Run, Types, widened
@@ -14,29 +14,25 @@ from vxgraph.runtime.backends.numpy.run import SCRATCH, Run, Types, widened
 
 def _matmul(op: MatMul, ins: Types, outs: Types) -> Run:
     dtype = outs[0].dtype
-    halves = dtype.kind == "float" and dtype.itemsize < 4
-    multiply = _in_blocks if halves else _matrices
-    if op.transpose_b and ins[1].rank == 2 and not halves:
-        multiply = _rows_or_matrices
+    multiply = _in_blocks if dtype.kind == "float" and dtype.itemsize < 4 else _matrices
+    if not op.transpose_b:
+        return lambda ins, outs, sizes: multiply(ins[0], ins[1], outs[0])
+    if multiply is _matrices and _one_row(ins[0]) and ins[1].rank == 2:
+        return _row_by_weight
+    return lambda ins, outs, sizes: multiply(ins[0], ins[1].swapaxes(-1, -2), outs[0])
 
-    def run(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
-        a, b = ins
-        with np.errstate(all="ignore"):
-            multiply(a, b.swapaxes(-1, -2) if op.transpose_b else b, outs[0])
 
-    return run
+def _one_row(a: TensorType) -> bool:
+    return not a.symbols and all(size == 1 for size in a.shape()[:-1])
+
+
+def _row_by_weight(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
+    """One row and a weight [N, K]: a matrix-vector product, quicker weight first than NumPy's way from the row."""
+    np.matmul(ins[1], ins[0].ravel(), out=outs[0].reshape(-1))
 
 
 def _matrices(a: Array, b: Array, out: Array) -> None:
     np.matmul(a, b, out=out)
-
-
-def _rows_or_matrices(a: Array, b: Array, out: Array) -> None:
-    # A single row takes the matrix-vector product, weight first: NumPy's way from the row's side is slower.
-    if out.size == out.shape[-1] and a.size == a.shape[-1]:
-        np.matmul(b.T, a.ravel(), out=out.reshape(-1))
-    else:
-        np.matmul(a, b, out=out)
 
 
 def _in_blocks(a: Array, b: Array, out: Array) -> None:

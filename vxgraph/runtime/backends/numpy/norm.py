@@ -21,9 +21,8 @@ def _rmsnorm(op: RmsNorm, ins: Types, outs: Types) -> Run | None:
         x, weight = ins
         if not x.size:
             return
-        with np.errstate(all="ignore"):
-            np.divide(x, _root_mean_square(x, eps), out=outs[0])
-            np.multiply(outs[0], weight, out=outs[0])
+        np.divide(x, _root_mean_square(x, eps), out=outs[0])
+        np.multiply(outs[0], weight, out=outs[0])
 
     return run
 
@@ -47,10 +46,9 @@ def _softmax(op: Softmax, ins: Types, outs: Types) -> Run | None:
 
     def run(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
         x, out = ins[0], outs[0]
-        with np.errstate(all="ignore"):
-            np.subtract(x, np.max(x, axis=axis, keepdims=True, initial=-np.inf), out=out)
-            np.exp(out, out=out)
-            np.divide(out, np.sum(out, axis=axis, keepdims=True), out=out)
+        np.subtract(x, np.max(x, axis=axis, keepdims=True, initial=-np.inf), out=out)
+        np.exp(out, out=out)
+        np.divide(out, np.sum(out, axis=axis, keepdims=True), out=out)
 
     return run
 

@@ -19,31 +19,29 @@ _LONGEST = 1 << 17  # positions; beyond, the angles are computed on the spot
 
 
 class RotaryTable:
-    """cos + i sin of position * frequency, complex64 [positions, D/2], grown by doubling as positions are asked for."""
+    """cos + i sin of position * frequency, complex64 [positions, 1, D/2], doubled as later positions are asked for."""
 
     def __init__(self, op: Rope, head_dim: int) -> None:
         self._op = op
         self._head_dim = head_dim
-        self._turns = np.empty((0, head_dim // 2), np.complex64)
+        self._turns = np.empty((0, 1, head_dim // 2), np.complex64)
 
     def turns(self, positions: Array) -> Array:
-        """One row per position, complex64 [T, D/2]; positions are not empty."""
-        if len(positions) == 1:
-            first = last = int(positions[0])
-        else:
-            first, last = int(positions.min()), int(positions.max())
+        """One row per position, complex64 [T, 1, D/2]; positions are not empty."""
+        lone = len(positions) == 1
+        first, last = (positions.item(),) * 2 if lone else (int(positions.min()), int(positions.max()))
         if first < 0 or last >= _LONGEST:
             return self._at(positions)
         table = self._turns
         if last >= len(table):
             table = self._turns = self._at(np.arange(max(2 * len(table), last + 1, 256)))
-        return table[first : first + 1] if len(positions) == 1 else table[positions]
+        return table[first : first + 1] if lone else table[positions]
 
     def _at(self, positions: Array) -> Array:
         cos, sin = rotary_tables(self._op, positions, self._head_dim)
         turns = np.empty(cos.shape, np.complex64)
         turns.real, turns.imag = cos, sin
-        return turns
+        return turns[:, None, :]
 
 
 @lru_cache(maxsize=16)
@@ -62,8 +60,7 @@ def _rope(op: Rope, ins: Types, outs: Types) -> Run | None:
         x, positions = ins
         if not x.size:
             return
-        with np.errstate(all="ignore"):
-            rotate(x, table.turns(positions)[:, None, :], outs[0])
+        rotate(x, table.turns(positions), outs[0])
 
     return run
 

@@ -9,6 +9,7 @@ in the results.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,7 +28,7 @@ class Space:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.dispatches = 0
-        self._blocks: dict[int, Array] = {}  # by address
+        self._ranges: list[tuple[int, int]] = []  # of each block, its end included
 
     def take(self, nbytes: int) -> Array:
         """A fresh block of `nbytes` bytes (u8), aligned and poisoned."""
@@ -36,21 +37,32 @@ class Space:
         start = -address_of(raw) % ALIGNMENT
         block = raw[start : start + nbytes]
         block.fill(POISON)
-        self._blocks[address_of(block)] = block
+        self._ranges.append(_range(block))
         return block
 
     def give_back(self, block: Array) -> None:
         """Forgets a block; the host frees it with its last view."""
-        del self._blocks[address_of(block)]
+        self._ranges.remove(_range(block))
 
-    def holds(self, address: int) -> bool:
-        """Whether the address is inside a block of this space (or at its very end)."""
-        return any(start <= address <= start + block.nbytes for start, block in self._blocks.items())
+    def holds(self, addresses: Iterable[int]) -> bool:
+        """Whether every address is inside a block of this space (or at its very end)."""
+        for address in addresses:
+            for start, end in self._ranges:
+                if start <= address <= end:
+                    break
+            else:
+                return False
+        return True
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated now."""
-        return sum(block.nbytes for block in self._blocks.values())
+        return sum(end - start for start, end in self._ranges)
+
+
+def _range(block: Array) -> tuple[int, int]:
+    start = address_of(block)
+    return start, start + block.nbytes
 
 
 def address_of(array: Array) -> int:
@@ -83,11 +95,12 @@ class Buffer(Opaque):
 class Tensor(Opaque):
     """A dense row-major view of a buffer's bytes."""
 
-    __slots__ = ("buffer", "view")
+    __slots__ = ("address", "buffer", "view")
 
     def __init__(self, buffer: Buffer, view: Array) -> None:
         self.buffer = buffer
         self.view = view
+        self.address = address_of(view)  # of the array that kernels get; asking again would cost a microsecond
 
     def __repr__(self) -> str:
         dims = ", ".join(map(str, self.view.shape))

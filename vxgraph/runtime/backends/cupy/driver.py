@@ -1,0 +1,420 @@
+"""The little of CUDA that the backend needs, as a Protocol, and its real form over CuPy: the only file that imports it.
+
+Every call that depends on the current device is made by the backend under `set_device`; nothing here switches it. Tests
+give the backend a driver that keeps memory in NumPy, defers copies, or lies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from vxgraph.errors import BindError, RunError
+
+Pointer = int  # a device address
+Stream = int  # a cudaStream_t
+CudaEvent = int  # a cudaEvent_t
+Handle = int  # a cublasHandle_t
+Function = Any  # a compiled kernel
+Graph = Any  # an instantiated graph
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the driver says of an ordinal."""
+
+    name: str
+    pci: str  # "0000:3b:00.0"
+    uuid: str  # "GPU-6f4e..."
+    memory: int  # bytes
+    capability: tuple[int, int]
+
+
+class Driver(Protocol):
+    """One process's view of its CUDA devices."""
+
+    def count(self) -> int:
+        """Devices visible to this process."""
+        ...
+
+    def properties(self, ordinal: int) -> Properties:
+        """What the driver says of a device."""
+        ...
+
+    def device(self) -> int:
+        """The calling thread's current device."""
+        ...
+
+    def set_device(self, ordinal: int) -> None:
+        """Makes a device the calling thread's current one."""
+        ...
+
+    def alloc(self, nbytes: int) -> Any:
+        """Memory on the current device, from CuPy's current allocator; an object with `.ptr`, freed when dropped."""
+        ...
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Page-locked host memory: its address, and the object that keeps it."""
+        ...
+
+    def stream(self) -> Stream:
+        """A non-blocking stream on the current device."""
+        ...
+
+    def destroy_stream(self, stream: Stream) -> None:
+        """Gives a stream back."""
+        ...
+
+    def event(self) -> CudaEvent:
+        """An event without timing on the current device."""
+        ...
+
+    def destroy_event(self, event: CudaEvent) -> None:
+        """Gives an event back."""
+        ...
+
+    def record(self, event: CudaEvent, stream: Stream) -> None:
+        """The event is what the stream has been given so far."""
+        ...
+
+    def stream_wait(self, stream: Stream, event: CudaEvent) -> None:
+        """What the stream is given from now on starts after the event."""
+        ...
+
+    def synchronize(self, event: CudaEvent) -> None:
+        """Returns when the event has happened."""
+        ...
+
+    def stream_synchronize(self, stream: Stream) -> None:
+        """Returns when the stream is empty."""
+        ...
+
+    def copy(self, dst: int, src: int, nbytes: int, stream: Stream) -> None:
+        """Any direction within one device and the host, in stream order."""
+        ...
+
+    def copy_peer(self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream) -> None:
+        """From one device to another, in stream order."""
+        ...
+
+    def fill(self, dst: Pointer, byte: int, nbytes: int, stream: Stream) -> None:
+        """Sets bytes, in stream order."""
+        ...
+
+    def pointer_device(self, pointer: Pointer) -> int:
+        """The ordinal that the driver says an address belongs to; -1 for host memory."""
+        ...
+
+    def stream_device(self, stream: Stream) -> int:
+        """The ordinal that the driver says a stream belongs to."""
+        ...
+
+    def compile(self, source: str, entry: str) -> Function:
+        """A kernel of the source, for the current device."""
+        ...
+
+    def launch(
+        self,
+        function: Function,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Any,
+        stream: Stream,
+    ) -> None:
+        """Starts a kernel; `arguments` is what `pack` made."""
+        ...
+
+    def pack(self, values: tuple[Any, ...]) -> Any:
+        """Kernel arguments (ints are addresses, NumPy scalars themselves), packed once for many launches."""
+        ...
+
+    def handle(self, workspace: Pointer, nbytes: int) -> Handle:
+        """A cuBLAS handle on the current device, with this workspace."""
+        ...
+
+    def destroy_handle(self, handle: Handle) -> None:
+        """Gives a handle back."""
+        ...
+
+    def gemm(self, handle: Handle, stream: Stream, call: GemmCall) -> None:
+        """A batch of matrix products with f32 accumulation."""
+        ...
+
+    def begin_capture(self, stream: Stream) -> None:
+        """From now on the stream records instead of running."""
+        ...
+
+    def end_capture(self, stream: Stream) -> Graph:
+        """What was recorded, ready to launch."""
+        ...
+
+    def launch_graph(self, graph: Graph, stream: Stream) -> None:
+        """Runs a recorded graph."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GemmCall:
+    """cublasGemmStridedBatchedEx, in column-major terms; strides in elements, `dtype` one of f32, f16, bf16."""
+
+    transpose_a: bool
+    transpose_b: bool
+    m: int
+    n: int
+    k: int
+    a: Pointer
+    lda: int
+    stride_a: int
+    b: Pointer
+    ldb: int
+    stride_b: int
+    c: Pointer
+    ldc: int
+    stride_c: int
+    batch: int
+    dtype: str
+
+
+_CUDA_R = {"f32": 0, "f16": 2, "bf16": 14}
+_COMPUTE_32F = 68
+_DEFAULT_ALGORITHM = -1
+_CAPTURE_THREAD_LOCAL = 1
+_COPY_DEFAULT = 4  # the driver infers the direction from the addresses
+_NON_BLOCKING = 1
+_NO_TIMING = 2
+
+
+def cuda_driver() -> CudaDriver | None:
+    """The real driver, or None where CuPy is not installed or finds no device."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    try:
+        if not cupy.cuda.runtime.getDeviceCount():
+            return None
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return None
+    return CudaDriver()
+
+
+class CudaDriver:
+    """Driver over CuPy's runtime bindings; cuBLAS and launches through the libraries that CuPy has loaded.
+
+    CuPy refuses cuBLAS calls while a stream is captured, although cuBLAS allows them once its workspace is set; so
+    those two go through ctypes.
+    """
+
+    def __init__(self) -> None:
+        import cupy
+        from cupy_backends.cuda.libs import cublas
+
+        self._cupy: Any = cupy
+        self._rt: Any = cupy.cuda.runtime
+        self._cublas: Any = cublas
+        self._lib: Any = None
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._one = ctypes.c_float(1.0)
+        self._zero = ctypes.c_float(0.0)
+
+    def count(self) -> int:
+        """Devices visible to this process."""
+        return int(self._rt.getDeviceCount())
+
+    def properties(self, ordinal: int) -> Properties:
+        """Name, PCI id, UUID and memory."""
+        p = self._rt.getDeviceProperties(ordinal)
+        raw = bytes(p["uuid"])[:16].hex() if isinstance(p.get("uuid"), bytes) else str(p.get("uuid", ""))
+        uuid = f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}" if len(raw) == 32 else raw
+        pci = str(self._rt.deviceGetPCIBusId(ordinal)).lower()
+        return Properties(p["name"].decode(), pci, uuid, int(p["totalGlobalMem"]), (p["major"], p["minor"]))
+
+    def device(self) -> int:
+        """cudaGetDevice."""
+        return int(self._rt.getDevice())
+
+    def set_device(self, ordinal: int) -> None:
+        """cudaSetDevice."""
+        self._rt.setDevice(ordinal)
+
+    def alloc(self, nbytes: int) -> Any:
+        """From CuPy's current allocator, whichever it is."""
+        try:
+            return self._cupy.cuda.alloc(nbytes)
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise RunError(f"cuda:{self.device()}: no {nbytes:,} bytes left: {error}") from None
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """cudaHostAlloc, through CuPy's pinned pool."""
+        memory = self._cupy.cuda.alloc_pinned_memory(nbytes)
+        return int(memory.ptr), memory
+
+    def stream(self) -> Stream:
+        """cudaStreamCreateWithFlags."""
+        return int(self._rt.streamCreateWithFlags(_NON_BLOCKING))
+
+    def destroy_stream(self, stream: Stream) -> None:
+        """cudaStreamDestroy."""
+        self._rt.streamDestroy(stream)
+
+    def event(self) -> CudaEvent:
+        """cudaEventCreateWithFlags."""
+        return int(self._rt.eventCreateWithFlags(_NO_TIMING))
+
+    def destroy_event(self, event: CudaEvent) -> None:
+        """cudaEventDestroy."""
+        self._rt.eventDestroy(event)
+
+    def record(self, event: CudaEvent, stream: Stream) -> None:
+        """cudaEventRecord."""
+        self._rt.eventRecord(event, stream)
+
+    def stream_wait(self, stream: Stream, event: CudaEvent) -> None:
+        """cudaStreamWaitEvent."""
+        self._rt.streamWaitEvent(stream, event, 0)
+
+    def synchronize(self, event: CudaEvent) -> None:
+        """cudaEventSynchronize."""
+        self._rt.eventSynchronize(event)
+
+    def stream_synchronize(self, stream: Stream) -> None:
+        """cudaStreamSynchronize."""
+        self._rt.streamSynchronize(stream)
+
+    def copy(self, dst: int, src: int, nbytes: int, stream: Stream) -> None:
+        """cudaMemcpyAsync."""
+        self._rt.memcpyAsync(dst, src, nbytes, _COPY_DEFAULT, stream)
+
+    def copy_peer(self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream) -> None:
+        """cudaMemcpyPeerAsync."""
+        self._rt.memcpyPeerAsync(dst, dst_ordinal, src, src_ordinal, nbytes, stream)
+
+    def fill(self, dst: Pointer, byte: int, nbytes: int, stream: Stream) -> None:
+        """cudaMemsetAsync."""
+        self._rt.memsetAsync(dst, byte, nbytes, stream)
+
+    def pointer_device(self, pointer: Pointer) -> int:
+        """cudaPointerGetAttributes."""
+        attributes = self._rt.pointerGetAttributes(pointer)
+        return int(attributes.device) if attributes.devicePointer else -1
+
+    def stream_device(self, stream: Stream) -> int:
+        """cuStreamGetCtx, and that context's cuCtxGetDevice."""
+        context, device = ctypes.c_void_p(), ctypes.c_int(-1)
+        self._check(self._cuda.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(context)), "cuStreamGetCtx")
+        self._check(self._cuda.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
+        try:
+            self._check(self._cuda.cuCtxGetDevice(ctypes.byref(device)), "cuCtxGetDevice")
+        finally:
+            self._cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
+        return device.value
+
+    def compile(self, source: str, entry: str) -> Function:
+        """NVRTC through CuPy, with its disk cache; the function of the current device."""
+        module = self._cupy.RawModule(code=source, options=("-std=c++17", "--fmad=true"))
+        return module.get_function(entry).kernel
+
+    def launch(
+        self,
+        function: Function,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Any,
+        stream: Stream,
+    ) -> None:
+        """cuLaunchKernel."""
+        code = self._cuda.cuLaunchKernel(
+            ctypes.c_void_p(function.ptr), *grid, *block, shared, ctypes.c_void_p(stream), arguments[0], None
+        )
+        self._check(code, "cuLaunchKernel")
+
+    def pack(self, values: tuple[Any, ...]) -> Any:
+        """The array of pointers that cuLaunchKernel wants, with what it points to."""
+        kept = [ctypes.c_void_p(v) if isinstance(v, int) else _scalar(v) for v in values]
+        array = (ctypes.c_void_p * max(len(kept), 1))(*(ctypes.addressof(k) for k in kept))
+        return array, kept
+
+    def handle(self, workspace: Pointer, nbytes: int) -> Handle:
+        """cublasCreate, cublasSetWorkspace."""
+        handle = int(self._cublas.create())
+        code = self._library().cublasSetWorkspace_v2(
+            ctypes.c_void_p(handle), ctypes.c_void_p(workspace), ctypes.c_size_t(nbytes)
+        )
+        self._check(code, "cublasSetWorkspace")
+        return handle
+
+    def destroy_handle(self, handle: Handle) -> None:
+        """cublasDestroy."""
+        self._cublas.destroy(handle)
+
+    def gemm(self, handle: Handle, stream: Stream, call: GemmCall) -> None:
+        """cublasGemmStridedBatchedEx on the stream."""
+        lib, p = self._library(), ctypes.c_void_p
+        self._check(lib.cublasSetStream_v2(p(handle), p(stream)), "cublasSetStream")
+        kind = _CUDA_R[call.dtype]
+        i64 = ctypes.c_longlong
+        code = lib.cublasGemmStridedBatchedEx(
+            p(handle),
+            int(call.transpose_a),
+            int(call.transpose_b),
+            call.m,
+            call.n,
+            call.k,
+            ctypes.byref(self._one),
+            p(call.a),
+            kind,
+            call.lda,
+            i64(call.stride_a),
+            p(call.b),
+            kind,
+            call.ldb,
+            i64(call.stride_b),
+            ctypes.byref(self._zero),
+            p(call.c),
+            kind,
+            call.ldc,
+            i64(call.stride_c),
+            call.batch,
+            _COMPUTE_32F,
+            _DEFAULT_ALGORITHM,
+        )
+        self._check(code, "cublasGemmStridedBatchedEx")
+
+    def begin_capture(self, stream: Stream) -> None:
+        """cudaStreamBeginCapture."""
+        self._rt.streamBeginCapture(stream, _CAPTURE_THREAD_LOCAL)
+
+    def end_capture(self, stream: Stream) -> Graph:
+        """cudaStreamEndCapture, cudaGraphInstantiate."""
+        graph = self._rt.streamEndCapture(stream)
+        executable = self._rt.graphInstantiate(graph)
+        self._rt.graphDestroy(graph)
+        return executable
+
+    def launch_graph(self, graph: Graph, stream: Stream) -> None:
+        """cudaGraphLaunch."""
+        self._rt.graphLaunch(graph, stream)
+
+    def _library(self) -> Any:
+        """The cuBLAS that CuPy has loaded."""
+        if self._lib is None:
+            with open("/proc/self/maps", encoding="utf-8") as maps:
+                paths = {line.split()[-1] for line in maps if "libcublas.so" in line}
+            if not paths:
+                raise BindError("cuBLAS is not loaded; pip install 'vxgraph[cuda12]' or 'vxgraph[cuda13]' brings it")
+            self._lib = ctypes.CDLL(min(paths))
+        return self._lib
+
+    def _check(self, code: int, call: str) -> None:
+        if code:
+            raise RunError(f"cuda:{self.device()}: {call} failed with code {code}")
+
+
+def _scalar(value: Any) -> Any:
+    """A NumPy scalar as the ctypes object of the same bytes."""
+    import numpy as np
+
+    return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())
