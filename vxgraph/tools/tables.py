@@ -20,13 +20,14 @@ from vxgraph.topology.ids import Topology
 WIDE = 1000  # columns where nobody looks at a terminal
 
 
-def show(*parts: RenderableType) -> None:
-    """Prints parts to standard output, in colour and to its width where that is a terminal."""
-    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
+def show(*parts: RenderableType, stderr: bool = False) -> None:
+    """Prints parts to standard output (or error), in colour and to its width where that is a terminal."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    console = Console(stderr=stderr, width=None if terminal else WIDE, highlight=False, markup=False)
     with console.capture() as captured:
         for part in parts:
             console.print(part)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=stderr)
 
 
 def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from vxgraph.errors import RunError
 from vxgraph.program.compile import Mode
 from vxgraph.topology.load import load_machine
 from vxgraph.topology.model import Machine
@@ -29,3 +31,20 @@ PlaceOption = Annotated[
 def machine_of(name: str | None) -> Machine | None:
     """The machine that -m names, if it is given."""
     return None if name is None else load_machine(name)
+
+
+def bindings_of(bindings: Sequence[str]) -> str | dict[str, str] | None:
+    """What --bind says, as a session wants it."""
+    if not bindings:
+        return None
+    if len(bindings) == 1 and "=" not in bindings[0]:
+        return bindings[0]
+    found: dict[str, str] = {}
+    for binding in bindings:
+        place, equals, device = binding.partition("=")
+        if not equals or not device:
+            raise RunError(f"--bind {binding}: wanted a place and a device, like gpu:0=cuda:0")
+        if place in found:
+            raise RunError(f"--bind {place} is given twice: {found[place]} and {device}")
+        found[place] = device
+    return found

@@ -18,7 +18,7 @@ from vxgraph.program.model import Program
 from vxgraph.runtime.inputs import describe
 from vxgraph.runtime.session import Session
 from vxgraph.tools.arrays import draw_args, draw_params, read_arrays, sizes_of
-from vxgraph.tools.commands.options import MachineOption, SetOption, TargetArgument, machine_of
+from vxgraph.tools.commands.options import MachineOption, SetOption, TargetArgument, bindings_of, machine_of
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.files import write_arrays, write_text
 from vxgraph.tools.progress import upload_progress
@@ -62,9 +62,12 @@ def run(
     args, drawn = _args(program, inputs, size or (), seed)
     held = draw_params(program, seed) if params is None else read_arrays(params, program.params)
     drawn += ["params"] if params is None and program.params else []
-    bound = _bind(bind or ())
-    options = {"require_gpu": require_gpu, "audit": audit, "trace": trace is not None}
-    with upload_progress() as progress, Session(program, held, bound, progress=progress, **options) as session:
+    bound = bindings_of(bind or ())
+    with upload_progress() as progress:
+        session = Session(
+            program, held, bound, require_gpu=require_gpu, audit=audit, trace=trace is not None, progress=progress
+        )
+    with session:
         results = session.run(args)
         session.report.conforms()
         if trace is not None:
@@ -90,23 +93,6 @@ def _size(text: str) -> tuple[str, int]:
     if not number.isdecimal():
         raise RunError(f"--size {text}: wanted a dim's name and a number, like T=16")
     return name, int(number)
-
-
-def _bind(bindings: Sequence[str]) -> str | dict[str, str] | None:
-    """What --bind says, as a session wants it."""
-    if not bindings:
-        return None
-    if len(bindings) == 1 and "=" not in bindings[0]:
-        return bindings[0]
-    found: dict[str, str] = {}
-    for binding in bindings:
-        place, equals, device = binding.partition("=")
-        if not equals or not device:
-            raise RunError(f"--bind {binding}: wanted a place and a device, like gpu:0=cuda:0")
-        if place in found:
-            raise RunError(f"--bind {place} is given twice: {found[place]} and {device}")
-        found[place] = device
-    return found
 
 
 def _parts(session: Session, results: Mapping[str, Array], drawn: list[str], seed: int) -> Iterator[RenderableType]:
