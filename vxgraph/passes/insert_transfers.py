@@ -127,7 +127,7 @@ class _Inserter:
             yield self._move(i.name, i.name, home, hub, wanted[hub], i)
             source, home = self.local[i.name, hub], hub
         for place, why in wanted.items():
-            if place != hub:
+            if place is None or place != hub:  # the host is a place too: a body's carried value that is emitted
                 yield self._move(i.name, source, home, place, why, i)
 
     def _copies(self, value: str, node: Node) -> Iterator[Node]:
