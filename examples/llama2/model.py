@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import vxgraph as vx
 from examples.llama2.config import DType, LlamaConfig, param_shapes, preset
@@ -115,7 +116,7 @@ def attention(
     """Grouped-query attention over the tokens' own rows, or over the cache with them appended."""
     config = sizes.config
     scaling = config.rope_scaling
-    turn = {"theta": config.rope_theta, "interleaved": config.rope_interleaved}
+    turn: dict[str, Any] = {"theta": config.rope_theta, "interleaved": config.rope_interleaved}
     scale = (
         (scaling.factor, scaling.low_freq_factor, scaling.high_freq_factor, scaling.original_max_len)
         if scaling

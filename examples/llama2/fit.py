@@ -1,0 +1,76 @@
+"""Whether a saved program is one for these weights: the same parameters, rotated and normalised in the same way.
+
+    s.vxp was compiled for another model than stories15M.bin
+      layers.0.wq: f32[576, 576] in the program, f32[288, 288] in the checkpoint
+
+Shapes alone do not tell: interleaved rotary pairs on weights stored in halves give fluent, wrong text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import vxgraph as vx
+from examples.llama2.config import DType, LlamaConfig, param_shapes
+from examples.llama2.model import DTYPES
+from vxgraph import ops
+from vxgraph.program.instructions import Dispatch, flatten
+
+ARGS = {"tokens", "steps", "stop_ids", "temperature", "top_p", "seed"}
+SHOWN = 4
+
+
+def dtype_of(program: vx.Program, file: Path) -> DType:
+    """The dtype of a saved program's weights. Raises `VxError` for a program that is not this example's."""
+    embed = next((p.type for p in program.params if p.name == "embed"), None)
+    if embed is None or {arg.name for arg in program.args} != ARGS:
+        raise vx.VxError(
+            f"{file}: program {program.name!r} is no Llama; wanted one that 'python -m examples.llama2 compile' wrote"
+        )
+    return next(name for name, dtype in DTYPES.items() if dtype == embed.dtype)  # type: ignore[return-value]
+
+
+def check_fits(program: vx.Program, file: Path, config: LlamaConfig, checkpoint: Path) -> None:
+    """`VxError` that lists what differs, where a saved program is not for the checkpoint's configuration."""
+    differences = [*_params(program, config), *_attributes(program, config)]
+    if differences:
+        more = (f"and {len(differences) - SHOWN} more",) if len(differences) > SHOWN else ()
+        raise vx.VxError(
+            f"{file} was compiled for another model than {checkpoint}", details=(*differences[:SHOWN], *more)
+        )
+
+
+def _params(program: vx.Program, config: LlamaConfig) -> Iterator[str]:
+    here = {p.name: str(p.type) for p in program.params}
+    there = {name: str(DTYPES[config.dtype][shape]) for name, shape in param_shapes(config).items()}
+    for name in dict.fromkeys((*here, *there)):
+        if here.get(name) != there.get(name):
+            yield f"{name}: {here.get(name, 'none')} in the program, {there.get(name, 'none')} in the checkpoint"
+
+
+def _attributes(program: vx.Program, config: LlamaConfig) -> Iterator[str]:
+    """What the ops compute with and no shape shows."""
+    scaling = config.rope_scaling
+    scale = scaling and (scaling.factor, scaling.low_freq_factor, scaling.high_freq_factor, scaling.original_max_len)
+    wanted = {
+        "rope theta": config.rope_theta,
+        "rope interleaved": config.rope_interleaved,
+        "rope scaling": scale,
+        "rmsnorm eps": config.eps,
+    }
+    found: dict[str, dict[Any, None]] = {name: {} for name in wanted}
+    for instr, _ in flatten(program.body):
+        match instr:
+            case Dispatch(op=ops.Rope() as rope):
+                values = {"rope theta": rope.theta, "rope interleaved": rope.interleaved, "rope scaling": rope.scaling}
+            case Dispatch(op=ops.RmsNorm() as norm):
+                values = {"rmsnorm eps": norm.eps}
+            case _:
+                continue
+        for name, value in values.items():
+            found[name][value] = None
+    for name, value in wanted.items():
+        if list(found[name]) != [value]:
+            yield f"{name}: {', '.join(map(str, found[name]))} in the program, {value} in the checkpoint"
