@@ -19,6 +19,11 @@ def write_text(path: Path, text: str) -> None:
     _write(path, lambda file: file.write(text.encode()))
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes bytes; VxError where the folder does not take them."""
+    _write(path, lambda file: file.write(data))
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Writes an .npz file; VxError where the folder does not take it."""
     named: dict[str, Any] = dict(arrays)
