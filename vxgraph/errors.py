@@ -9,6 +9,8 @@ to do. `InternalError` is ours: a broken invariant, never to be caught and expla
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 
 
@@ -21,6 +23,25 @@ class Loc:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+_shown: dict[str, str] = {}
+
+
+def user_loc() -> Loc:
+    """The line of the caller's code that is being run: the innermost frame outside this package."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the only way to a caller's line without a traceback
+    # By module, not by file: a dataclass's generated __init__ has no file.
+    while frame.f_globals.get("__name__", "").partition(".")[0] == "vxgraph" and frame.f_back is not None:
+        frame = frame.f_back
+    return Loc(_show(frame.f_code.co_filename), frame.f_lineno)
+
+
+def _show(file: str) -> str:
+    """The file relative to the current directory where it is below it."""
+    if file not in _shown:
+        _shown[file] = file.removeprefix(os.getcwd() + os.sep)
+    return _shown[file]
 
 
 class VxError(Exception):

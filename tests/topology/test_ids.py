@@ -90,14 +90,14 @@ def test_an_id_outside_every_band_never_becomes_a_device(number: int):
 def test_an_index_outside_its_band_is_refused(index: int):
     with pytest.raises(MachineError) as error:
         GPU[index]
-    assert str(error.value) == f"gpu:{index} is outside its band; indices run from 0 to 99"
+    assert error.value.message == f"gpu:{index} is outside its band; indices run from 0 to 99"
 
 
 @pytest.mark.parametrize(("index", "kind"), [("0", "str"), (True, "bool"), (1.0, "float"), (None, "NoneType")])
 def test_an_index_that_is_no_int_is_refused(index: object, kind: str):
     with pytest.raises(MachineError) as error:
         GPU[index]  # type: ignore[index]
-    assert str(error.value) == (
+    assert error.value.message == (
         f"gpu[{index!r}]: the index is {kind}, wanted a Python int known when the graph is built; write GPU[0]"
     )
 

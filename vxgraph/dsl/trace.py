@@ -9,38 +9,18 @@ A value used inside a loop's body that was made outside is captured: it becomes 
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
+from typing import Any
 
 import vxgraph.ir.graph as ir
-from vxgraph.errors import GraphError, Loc
-from vxgraph.ir.builder import GraphBuilder
+from vxgraph.errors import GraphError, Loc, user_loc
+from vxgraph.ir.attributes import op_of
+from vxgraph.ir.builder import GraphBuilder, check_name
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import TensorType
 from vxgraph.topology.ids import Topology
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_shown: dict[str, str] = {}
-
-
-def user_loc() -> Loc:
-    """The line of the caller's code that is being run: the innermost frame outside this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the only way to a caller's line without a traceback
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
-        frame = frame.f_back
-    return Loc(_show(frame.f_code.co_filename), frame.f_lineno)
-
-
-def _show(file: str) -> str:
-    """The file relative to the current directory where it is below it."""
-    if file not in _shown:
-        here = os.getcwd() + os.sep
-        _shown[file] = file.removeprefix(here)
-    return _shown[file]
 
 
 @dataclass(frozen=True)
@@ -65,14 +45,18 @@ def frame() -> Frame:
     return found
 
 
-@contextmanager
-def entered(new: Frame) -> Generator[None]:
-    """Makes a frame the current one for a while."""
-    token = _current.set(new)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class Within:
+    """Changes the current frame for a while. No generator: contextlib's line would stand for the user's in errors."""
+
+    def __init__(self, change: Callable[[Frame], Frame]) -> None:
+        self._change = change
+        self._tokens: list[Token[Frame | None]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_current.set(self._change(frame())))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._tokens.pop())
 
 
 class Handle:
@@ -129,32 +113,33 @@ class Graph:
     __hash__ = None  # type: ignore[assignment]  # it changes while it is built
 
 
-@contextmanager
-def on(place: Topology) -> Generator[None]:
-    """Pins what is built inside to a topology: it runs there, or compiling fails."""
-    with entered(replace(frame(), place=_topology(place, "on"), hint=None)):
-        yield
+def on(place: Topology) -> Within:
+    """Pins what is built inside to a topology: it runs there, or compiling fails. The innermost of `with`s wins."""
+    pin = topology(place, "vx.on")
+    return Within(lambda here: replace(here, place=pin, hint=None))
 
 
-@contextmanager
-def prefer(place: Topology) -> Generator[None]:
-    """Wishes that what is built inside runs on a topology, where no pin says otherwise."""
-    with entered(replace(frame(), hint=_topology(place, "prefer"), place=None)):
-        yield
+def prefer(place: Topology) -> Within:
+    """Wishes that what is built inside runs on a topology; an outer pin does not hold there."""
+    wish = topology(place, "vx.prefer")
+    return Within(lambda here: replace(here, place=None, hint=wish))
 
 
-def _topology(place: object, verb: str) -> Topology:
+def topology(place: object, what: str) -> Topology:
+    """The place itself; GraphError where it is none."""
     if not isinstance(place, Topology):
-        raise GraphError(f"vx.{verb}({place!r}): wanted a topology such as vx.GPU[0]", loc=user_loc())
+        raise GraphError(f"{what}({place!r}): wanted a topology such as vx.GPU[0]", loc=user_loc())
     return place
 
 
-@contextmanager
-def scope(name: str) -> Generator[None]:
+def scope(name: str) -> Within:
     """Prefixes the names of what is built inside: `layers.3.` for `scope("layers.3")`."""
-    here = frame()
-    with entered(replace(here, scope=f"{here.scope}{name}.")):
-        yield
+
+    def scoped(here: Frame) -> Frame:
+        check_name(f"{here.scope}{name}", user_loc())
+        return replace(here, scope=f"{here.scope}{name}.")
+
+    return Within(scoped)
 
 
 def local_name(value: object, here: Frame, loc: Loc) -> str:
@@ -186,17 +171,25 @@ def capture(body: GraphBuilder, outer: str, type: TensorType, loc: Loc) -> str:
     return body.captures[outer]
 
 
-def add(op: Op, operands: tuple[object, ...], name: str | None, base: str | None = None) -> tuple[Handle, ...]:
-    """Adds a node at the caller's line; handles of its outputs."""
+def add(cls: type[Op], attributes: Mapping[str, Any], operands: tuple[object, ...], name: str | None) -> Handle:
+    """Adds a node of one result at the caller's line."""
     here, loc = frame(), user_loc()
     names = [local_name(o, here, loc) for o in operands]
     node = here.builder.add(
-        op,
+        made(cls, attributes, loc),
         names,
         name=here.scope + name if name else None,
-        base=here.scope + (base or op.name),
+        base=here.scope + cls.name,
         place=here.place,
         hint=here.hint,
         loc=loc,
     )
-    return tuple(Handle(here.builder, o, t) for o, t in zip(node.outputs, node.types, strict=True))
+    return Handle(here.builder, node.name, node.types[0])
+
+
+def made(cls: type[Op], attributes: Mapping[str, Any], loc: Loc) -> Op:
+    """The op with these attributes; GraphError with the line where one does not fit."""
+    try:
+        return op_of(cls, attributes)
+    except GraphError as error:
+        raise GraphError(error.message, loc=loc) from None

@@ -14,10 +14,16 @@ from dataclasses import dataclass, field
 from vxgraph.errors import GraphError, Loc
 from vxgraph.ir.graph import Graph, Input, Node, Result
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Dim, TensorType
+from vxgraph.ir.types import Dim, TensorType, dims_in
 from vxgraph.topology.ids import Topology
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
+
+
+def check_name(name: str, loc: Loc | None) -> None:
+    """GraphError for what the text format cannot read back after `%`."""
+    if not NAME.fullmatch(name):
+        raise GraphError(f"{name!r} is no name; wanted letters, digits and _, parts joined by dots", loc=loc)
 
 
 @dataclass
@@ -29,8 +35,7 @@ class Names:
 
     def claim(self, name: str, loc: Loc | None) -> str:
         """Takes exactly this name, or GraphError."""
-        if not NAME.fullmatch(name):
-            raise GraphError(f"{name!r} is no name; wanted letters, digits and _, parts joined by dots", loc=loc)
+        check_name(name, loc)
         if name in self.taken:
             first = self.taken[name]
             raise GraphError(
@@ -42,7 +47,8 @@ class Names:
         return name
 
     def fresh(self, base: str, loc: Loc | None) -> str:
-        """Takes `base`, or the first of `base.1`, `base.2`, ... that is free."""
+        """Takes `base`, or the first of `base.1`, `base.2`, ... that is free; GraphError where it is no name."""
+        check_name(base, loc)
         name = base
         while name in self.taken:
             self.counts[base] = self.counts.get(base, 0) + 1
@@ -65,6 +71,7 @@ class GraphBuilder:
         self.emits: list[Result] = []
         self.types: dict[str, TensorType] = {}
         self.captures: dict[str, str] = {}  # a loop's body: outer value -> the arg that stands for it
+        self._outlets: dict[str, Loc | None] = {}  # external name -> where it was given
 
     def arg(self, name: str, type: TensorType, *, place: Topology | None = None, loc: Loc | None = None) -> str:
         """Adds a per-call input."""
@@ -75,7 +82,7 @@ class GraphBuilder:
         return self._input(self.params, name, type, place, loc)
 
     def _input(self, into: list[Input], name: str, type: TensorType, place: Topology | None, loc: Loc | None) -> str:
-        self.see_dims(type, loc)
+        self._see_dims(type, loc)
         into.append(Input(self.names.claim(name, loc), type, place, loc))
         self.types[name] = type
         return name
@@ -93,8 +100,8 @@ class GraphBuilder:
     ) -> Node:
         """Adds `op(inputs)`, typed. `name` is exact (and must be free); `base` is made free with a suffix."""
         types = self.infer(op, inputs, loc)
-        for t in types:
-            self.see_dims(t, loc)
+        for value in (*vars(op).values(), *types):
+            self._see_dims(value, loc)
         first = self.names.claim(name, loc) if name else self.names.fresh(base or op.name, loc)
         rest = [self.names.fresh(first, loc) for _ in types[1:]]
         node = Node(op, tuple(inputs), (first, *rest), types, place, hint, loc=loc)
@@ -119,14 +126,20 @@ class GraphBuilder:
         self._outlet(self.emits, name, value, loc)
 
     def _outlet(self, into: list[Result], name: str, value: str, loc: Loc | None) -> None:
-        if any(r.name == name for r in into):
-            raise GraphError(f"the output name {name!r} is used twice; outputs have names of their own", loc=loc)
+        if name in self._outlets:
+            first = self._outlets[name]
+            raise GraphError(
+                f"the output name {name!r} is used twice; outputs have names of their own",
+                loc=loc,
+                details=(f"first used at {first}",) if first else (),
+            )
+        self._outlets[name] = loc
         into.append(Result(name, value))
 
-    def see_dims(self, type: TensorType, loc: Loc | None) -> None:
+    def _see_dims(self, value: object, loc: Loc | None) -> None:
         """A dim's name means one dim throughout the graph; GraphError otherwise."""
-        for d in type.dims:
-            if isinstance(d, Dim) and self.dims.setdefault(d.name, d) != d:
+        for d in dims_in(value):
+            if self.dims.setdefault(d.name, d) != d:
                 raise GraphError(f"dim {d.name} is declared twice: {self.dims[d.name]!r} and {d!r}", loc=loc)
 
     def build(self) -> Graph:

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from vxgraph.errors import GraphError, Loc
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import TensorType
+from vxgraph.ir.types import Dim, TensorType, dims_in
 from vxgraph.topology.ids import Topology
 
 
@@ -130,3 +130,16 @@ class Graph:
         from vxgraph.ir.text import print_graph  # ir/text prints graphs, so it comes after this module
 
         return print_graph(self)
+
+
+def dims_of(graph: Graph) -> list[Dim]:
+    """Every named dim of a graph and its loops' bodies, by first appearance."""
+    found: dict[Dim, None] = {}
+    for g in (graph, *(body for _, node in graph.walk() for body in node.op.bodies)):
+        for i in g.inputs:
+            found.update(dict.fromkeys(dims_in(i.type)))
+    for _, node in graph.walk():
+        for value in (*vars(node.op).values(), *node.types):
+            if named := dims_in(value):
+                found.update(dict.fromkeys(named))
+    return list(found)

@@ -5,15 +5,17 @@ graph.vxg:12: expected ':' after %matmul's operands, found '@'
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, NoReturn
 
 from vxgraph.errors import Loc, TextError
+from vxgraph.ir.attributes import LARGEST_INT
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|//[^\n]*)
       | (?P<line>\n)
-      | (?P<value>%[A-Za-z_][A-Za-z0-9_.]*)
+      | (?P<value>%[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
       | (?P<place>(?:cpu|npu|gpu):[0-9]+|[A-Za-z_][A-Za-z0-9_]*\#[0-9]+)
       | (?P<number>[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf\b|nan\b))
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)
@@ -22,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_ESCAPE = re.compile(r"\\(.)")
+_PLAIN, _ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 
 
 class Reader:
@@ -102,17 +104,33 @@ class Reader:
         return self.take("word", what)
 
     def string(self, what: str) -> str:
-        """A quoted string, unescaped."""
-        return _ESCAPE.sub(lambda m: "\n" if m[1] == "n" else m[1], self.take("string", what)[1:-1])
+        """A quoted string, unescaped: a string of JSON."""
+        text = self.take("string", what)
+        if "\\" not in text:
+            return text[1:-1]
+        try:
+            return json.loads(text, strict=False)
+        except ValueError:
+            self.at -= 1
+            self.fail(f"{text} has an escape that JSON does not know")
 
     def integer(self, what: str) -> int:
         """An integer."""
-        text = self.take("number", what)
-        try:
-            return int(text)
-        except ValueError:
+        found = self.number(what)
+        if not isinstance(found, int):
             self.at -= 1
-            self.fail(f"expected {what}, found {text!r}")
+            self.fail(f"expected {what}, found {self.text!r}")
+        return found
+
+    def number(self, what: str) -> int | float:
+        """An integer of up to 64 bits, or a float."""
+        text = self.take("number", what)
+        if not text.lstrip("+-").isdigit():
+            return float(text)
+        if len(text) > 21 or abs(int(text)) > LARGEST_INT:
+            self.at -= 1
+            self.fail(f"{what} is at most {LARGEST_INT}, found {text[:24]}...")
+        return int(text)
 
     def values(self) -> tuple[str, ...]:
         """`%a, %b`: none or more values."""
@@ -125,10 +143,11 @@ class Reader:
 
 
 def quote(text: str) -> str:
-    """The string token for a text."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    """The string token for a text: JSON's, with what cannot be seen or encoded escaped."""
+    return (_PLAIN if text.isprintable() else _ESCAPED).encode(text)
 
 
 def number(value: Any) -> str:
     """The number token that reads back as the same Python int or float."""
-    return repr(value)
+    # Not repr(value): NumPy's float64 is a float, and shows as np.float64(0.5).
+    return int.__repr__(value) if isinstance(value, int) else float.__repr__(value)

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from typing import Any
 
-from vxgraph.errors import GraphError, MachineError
+from vxgraph.errors import GraphError, Loc, MachineError
+from vxgraph.ir.attributes import op_of, required
 from vxgraph.ir.lexer import Reader, number, quote
 from vxgraph.ir.op import OPS, Op
-from vxgraph.ir.types import DTYPES, Dim, DimLike, DType, TensorType
+from vxgraph.ir.types import DTYPES, Dim, DimLike, TensorType
 from vxgraph.topology.ids import Topology, parse_topology
 
 Dims = Mapping[str, Dim]
+MAX_LISTS = 8
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -105,23 +107,24 @@ def literal(value: Any) -> str:
             return str(value)
 
 
-def read_literal(reader: Reader, dims: Dims) -> Any:
+def read_literal(reader: Reader, dims: Dims, *, depth: int = 0) -> Any:
     """Reads what `literal` writes."""
+    if depth > MAX_LISTS:
+        reader.fail(f"lists are nested more than {MAX_LISTS} deep")
     match reader.kind:
         case "place":
             return read_place(reader)
         case "string":
             return reader.string("a string")
         case "number":
-            text = reader.take("number", "a number")
-            return int(text) if text.lstrip("+-").isdigit() else float(text)
+            return reader.number("a number")
         case "word":
             return _read_word(reader, dims)
         case _:
             reader.expect("[", "'='")
             found: list[Any] = []
             while not reader.accept("]"):
-                found.append(read_literal(reader, dims))
+                found.append(read_literal(reader, dims, depth=depth + 1))
                 if not reader.accept(","):
                     reader.expect("]", "the list")
                     break
@@ -141,7 +144,7 @@ def attributes(op: Op) -> Iterator[tuple[str, Any]]:
     """The op's fields that differ from their defaults, loops' bodies left out."""
     for f in fields(op):
         value = getattr(op, f.name)
-        if value not in op.bodies and (_required(f) or value != f.default):
+        if value not in op.bodies and (required(f) or value != f.default):
             yield f.name, value
 
 
@@ -175,50 +178,9 @@ def read_op_head(reader: Reader, dims: Dims) -> tuple[type[Op], tuple[str, ...],
     return OPS[name], inputs, found
 
 
-def make_op(reader: Reader, cls: type[Op], found: Mapping[str, Any]) -> Op:
+def make_op(reader: Reader, cls: type[Op], found: Mapping[str, Any], *, loc: Loc | None = None) -> Op:
     """The op with these attributes; TextError where one is missing, unknown or of another kind."""
-    known = {f.name: f for f in fields(cls)}
-    for key, value in found.items():
-        if key not in known:
-            reader.fail(f"{cls.name} has no attribute {key!r}; it has {', '.join(known) or 'none'}")
-        if not fits(value, str(known[key].type)):
-            reader.fail(f"{cls.name}: attribute {key} is {known[key].type}, found {literal(value)}")
-    missing = [key for key, f in known.items() if _required(f) and key not in found]
-    if missing:
-        reader.fail(f"{cls.name}: attribute {missing[0]!r} is missing")
     try:
-        return cls(**found)
+        return op_of(cls, found)
     except GraphError as error:
-        reader.fail(f"{cls.name}: {error.message}")
-
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "int": int,
-    "float": (int, float),
-    "bool": bool,
-    "str": str,
-    "DType": DType,
-    "Dim": Dim,
-    "TensorType": TensorType,
-    "Topology": Topology,
-    "tuple": tuple,
-    "Graph": object,
-    "Literal": str,
-}
-
-
-def fits(value: Any, annotation: str) -> bool:
-    """Whether a literal is of the kind that a field's annotation names (a tuple's elements are the op's to check)."""
-    outer = annotation.split("[", 1)[0] if not annotation.endswith("None") else annotation.rsplit("|", 1)[0]
-    if annotation.endswith("None") and value is None:
-        return True
-    if outer.strip() == "DimLike":
-        return isinstance(value, Dim) or type(value) is int
-    kind = _KINDS.get(outer.split("[", 1)[0].strip(), object)
-    if isinstance(value, (bool, Topology)):
-        return kind is type(value) or kind is object
-    return isinstance(value, kind)
-
-
-def _required(f: Field[Any]) -> bool:
-    return f.default is MISSING and f.default_factory is MISSING
+        reader.fail(error.message, loc=loc)

@@ -15,46 +15,24 @@ docs/text-format.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from vxgraph.errors import Loc
-from vxgraph.ir.graph import Graph, Input, Node, Result
+from vxgraph.ir.graph import Graph, Input, Node, Result, dims_of
 from vxgraph.ir.lexer import Reader, quote
 from vxgraph.ir.literal import Dims, make_op, print_dim, print_op, read_dims, read_op_head, read_place, read_type
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Dim, TensorType
-from vxgraph.ir.verify import verify
+from vxgraph.ir.types import Dim
+from vxgraph.ir.verify import MAX_NESTING, too_deep, verify
+
+_LINE = re.compile(r"[0-9]{1,9}")
 
 
 def print_graph(graph: Graph) -> str:
     """The graph's text, ending in a newline."""
     return "\n".join([*_graph_lines(graph, "graph", dims_of(graph), "")]) + "\n"
-
-
-def dims_of(graph: Graph) -> list[Dim]:
-    """Every named dim of a graph and its loops' bodies, by first appearance."""
-    found: dict[Dim, None] = {}
-    for g in (graph, *(body for _, node in graph.walk() for body in node.op.bodies)):
-        for i in g.inputs:
-            _see(i.type, found)
-    for _, node in graph.walk():
-        for value in vars(node.op).values():
-            _see(value, found)
-        for t in node.types:
-            _see(t, found)
-    return list(found)
-
-
-def _see(value: Any, found: dict[Dim, None]) -> None:
-    if isinstance(value, TensorType):
-        value = value.dims
-    if isinstance(value, Dim):
-        found.setdefault(value)
-    elif isinstance(value, tuple):
-        for v in value:  # type: ignore[reportUnknownVariableType]  # any literal
-            if isinstance(v, Dim):
-                found.setdefault(v)
 
 
 def _graph_lines(graph: Graph, keyword: str, dims: list[Dim], indent: str) -> Iterator[str]:
@@ -98,14 +76,16 @@ def parse_graph(text: str, source: str = "<graph>") -> Graph:
     """Reads and verifies a graph. TextError or GraphError with file:line where it is wrong."""
     reader = Reader(text, source)
     reader.expect("graph", "the start")
-    graph = _read_graph(reader, None)
+    graph = _read_graph(reader, None, 0)
     if reader.kind != "end":
         reader.fail(f"expected the end after the graph, found {reader.text!r}")
     verify(graph)
     return graph
 
 
-def _read_graph(reader: Reader, dims: Dims | None) -> Graph:
+def _read_graph(reader: Reader, dims: Dims | None, depth: int) -> Graph:
+    if depth > MAX_NESTING:
+        reader.fail(too_deep())
     name = reader.string("the graph's name")
     reader.expect("{", "the graph's name")
     dims = read_dims(reader) if dims is None else dims
@@ -113,7 +93,7 @@ def _read_graph(reader: Reader, dims: Dims | None) -> Graph:
     params = _read_inputs(reader, "param", dims)
     nodes: list[Node] = []
     while reader.kind == "value":
-        nodes.append(_read_node(reader, dims))
+        nodes.append(_read_node(reader, dims, depth))
     emits = _read_outlets(reader, "emit")
     results = _read_outlets(reader, "result")
     reader.expect("}", "the graph's lines")
@@ -132,14 +112,14 @@ def _read_inputs(reader: Reader, keyword: str, dims: Dims) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def _read_node(reader: Reader, dims: Dims) -> Node:
+def _read_node(reader: Reader, dims: Dims, depth: int) -> Node:
     here = reader.loc
     outputs = reader.values()
     reader.expect("=", f"%{outputs[-1]}")
     cls, inputs, found = read_op_head(reader, dims)
     if reader.accept("body"):
-        found["body"] = _read_graph(reader, dims)
-    op: Op = make_op(reader, cls, found)
+        found["body"] = _read_graph(reader, dims, depth + 1)
+    op: Op = make_op(reader, cls, found, loc=here)
     reader.expect(":", f"{op.name}'s operands")
     types = [read_type(reader, dims)]
     while reader.accept(","):
@@ -157,7 +137,7 @@ def read_loc(reader: Reader) -> Loc | None:
     here = reader.loc
     text = reader.string("a place like model.py:41")
     file, _, line = text.rpartition(":")
-    if not file or not line.isdigit():
+    if not file or not _LINE.fullmatch(line):
         reader.fail(f"{text!r} is no file:line", loc=here)
     return Loc(file, int(line))
 

@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from vxgraph.errors import GraphError
+from vxgraph.errors import GraphError, user_loc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = frozenset({"true", "false", "none", "inf", "nan"})  # the text format's own
+MAX_SIZE = 2**63 - 1  # what an index of 64 bits can count
+MAX_RANK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,19 @@ class Dim:
     min: int = 0
 
     def __post_init__(self) -> None:
-        if not _IDENT.fullmatch(self.name) or self.name in DTYPES:
-            raise GraphError(f"Dim({self.name!r}): a dim's name is an identifier and no dtype")
+        if wrong := self._misfit():
+            raise GraphError(f"Dim({self.name!r}): {wrong}", loc=user_loc())
+
+    def _misfit(self) -> str:
+        if not _IDENT.fullmatch(self.name) or self.name in (*DTYPES, *_WORDS):
+            return f"a dim's name is an identifier, no dtype and none of {', '.join(sorted(_WORDS))}"
         if (self.size is None) == (self.max is None):
-            raise GraphError(f"Dim({self.name!r}): give a size, or max= for a size known at run time")
-        if not 0 <= self.min <= self.bound or (self.size is not None and self.min):
-            raise GraphError(f"Dim({self.name!r}): {self.min} to {self.bound} is no range of sizes")
+            return "give a size, or max= for a size known at run time"
+        if any(type(n) is not int for n in (self.bound, self.min)):
+            return f"sizes are Python ints, found {self.size if self.max is None else self.max!r} and min {self.min!r}"
+        if not 0 <= self.min <= self.bound <= MAX_SIZE or (self.size is not None and self.min):
+            return f"{self.min} to {self.bound} is no range of sizes"
+        return ""
 
     @property
     def bound(self) -> int:
@@ -121,11 +131,14 @@ class TensorType:
 
     def __post_init__(self) -> None:
         for d in self.dims:
-            if isinstance(d, Dim):
-                continue
-            if type(d) is not int or d < 0:
-                raise GraphError(f"{d!r} is no dim; wanted an int of 0 or more, or a vxgraph.Dim")
-        object.__setattr__(self, "max_bytes", math.prod(map(bound, self.dims)) * self.dtype.itemsize)
+            if not isinstance(d, Dim) and (type(d) is not int or d < 0):
+                raise GraphError(f"{d!r} is no dim; wanted an int of 0 or more, or a vxgraph.Dim", loc=user_loc())
+        nbytes = math.prod(map(bound, self.dims)) * self.dtype.itemsize
+        if nbytes > MAX_SIZE or len(self.dims) > MAX_RANK:
+            raise GraphError(
+                f"{self} is too large: a tensor has at most {MAX_RANK} dims and {MAX_SIZE} bytes", loc=user_loc()
+            )
+        object.__setattr__(self, "max_bytes", nbytes)
 
     @property
     def rank(self) -> int:
@@ -194,6 +207,17 @@ def unify(a: TensorType, b: TensorType) -> TensorType | None:
         return None
     dims = [unify_dim(x, y) for x, y in zip(a.dims, b.dims, strict=True)]
     return None if any(d is None for d in dims) else TensorType(a.dtype, tuple(d for d in dims if d is not None))
+
+
+def dims_in(value: object) -> list[Dim]:
+    """The named dims of a type, or of an op's attribute."""
+    if isinstance(value, TensorType):
+        return [d for d in value.dims if isinstance(d, Dim)]
+    if isinstance(value, Dim):
+        return [value]
+    if isinstance(value, tuple):
+        return [v for v in value if isinstance(v, Dim)]  # type: ignore[reportUnknownVariableType]  # any literal
+    return []
 
 
 def describe_dim(d: DimLike) -> str:

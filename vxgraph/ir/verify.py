@@ -6,22 +6,43 @@ every node's types are what its op infers; results and emits name values that ex
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
+from functools import lru_cache
 
-from vxgraph.errors import GraphError
+from vxgraph.errors import GraphError, Loc
 from vxgraph.ir.builder import operand_error
-from vxgraph.ir.graph import Graph, Node, Result
+from vxgraph.ir.graph import Graph, Node, Result, dims_of
+from vxgraph.ir.op import Op
 from vxgraph.ir.types import TensorType
+
+ANY_NUMBER = 2**31
+MAX_NESTING = 32  # loops in loops; far below Python's own limit of recursion, which printing and parsing use
 
 
 def verify(graph: Graph) -> None:
     """GraphError where the graph breaks a rule."""
     defined: set[str] = set()
-    pending = [graph]
+    pending = [(graph, 0)]
     while pending:
-        g = pending.pop()
+        g, depth = pending.pop()
+        if depth > MAX_NESTING:
+            raise GraphError(too_deep())
         _verify_one(g, defined)
-        pending.extend(body for node in g.nodes for body in node.op.bodies)
+        pending.extend((body, depth + 1) for node in g.nodes for body in node.op.bodies)
+    _verify_dims(graph)
+
+
+def too_deep() -> str:
+    """The message for loops in loops in loops."""
+    return f"loops are nested more than {MAX_NESTING} deep"
+
+
+def _verify_dims(graph: Graph) -> None:
+    seen: dict[str, object] = {}
+    for d in dims_of(graph):
+        if seen.setdefault(d.name, d) != d:
+            raise GraphError(f"dim {d.name} is declared twice: {seen[d.name]!r} and {d!r}")
 
 
 def _verify_one(graph: Graph, defined: set[str]) -> None:
@@ -41,24 +62,37 @@ def _verify_one(graph: Graph, defined: set[str]) -> None:
         _verify_outlets(graph, kind, outlets, types)
 
 
-def _define(name: str, loc: object, defined: set[str]) -> None:
+def _define(name: str, loc: Loc | None, defined: set[str]) -> None:
     if name in defined:
-        raise GraphError(f"%{name} is defined twice", loc=loc)  # type: ignore[arg-type]  # a Loc or None
+        raise GraphError(f"%{name} is defined twice", loc=loc)
     defined.add(name)
 
 
 def _verify_types(node: Node, operands: list[TensorType]) -> None:
+    least, most = _arity(type(node.op))
+    if not least <= len(operands) <= most:
+        takes = f"{least}" if least == most else f"{least} to {most}" if most < ANY_NUMBER else f"{least} or more"
+        raise GraphError(f"{node.op.name}: found {len(operands)} operands, wanted {takes}", loc=node.loc)
     try:
         inferred = node.op.infer(*operands)
     except GraphError as error:
         raise operand_error(node.op, node.inputs, operands, error, node.loc) from None
-    except TypeError:  # infer's parameters are its operands
+    if len(node.outputs) != len(inferred):
         raise GraphError(
-            f"{node.op.name}: takes another number of operands than {len(operands)}", loc=node.loc
-        ) from None
-    if inferred != node.types or len(node.outputs) != len(inferred):
+            f"%{node.name}: {node.op.name} has {len(inferred)} results, but {len(node.outputs)} names", loc=node.loc
+        )
+    if inferred != node.types:
         stated, wanted = (", ".join(map(str, t)) for t in (node.types, inferred))
         raise GraphError(f"%{node.name}: {node.op.name} gives {wanted}, but the graph says {stated}", loc=node.loc)
+
+
+@lru_cache(maxsize=256)
+def _arity(cls: type[Op]) -> tuple[int, int]:
+    """The least and the most operands: infer's parameters are the op's operands."""
+    parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return 0, ANY_NUMBER
+    return sum(p.default is p.empty for p in parameters), len(parameters)
 
 
 def _verify_outlets(graph: Graph, kind: str, outlets: Iterable[Result], types: dict[str, TensorType]) -> None:

@@ -51,10 +51,11 @@ class TransferPeer(Move):
 @register
 @dataclass(frozen=True)
 class Upload(Move):
-    """Host to device."""
+    """Host to device. `explicit` as in `TransferPeer`."""
 
     name: ClassVar[str] = "upload"
     dst: Topology
+    explicit: bool = False
 
 
 @register

@@ -15,9 +15,17 @@ from dataclasses import replace
 import numpy as np
 
 from vxgraph import ops
+from vxgraph.errors import RunError
 from vxgraph.ir.graph import Graph, Node
-from vxgraph.ir.op import Effect
-from vxgraph.passes.rewrite import drop_unused_captures, map_bodies, renamed, renamed_outlets
+from vxgraph.ir.op import Effect, Op
+from vxgraph.passes.rewrite import (
+    drop_unused_captures,
+    is_shareable,
+    map_bodies,
+    renamed,
+    renamed_outlets,
+    same_op,
+)
 
 MAX_FOLDED = 64  # elements of a folded constant: folding must not make a program larger
 
@@ -39,10 +47,8 @@ def simplify(graph: Graph) -> Graph:
         if same is not None:
             names[node.name] = same
             continue
-        if node.op.effect is Effect.PURE:
-            # repr tells 0.0 from -0.0, which compare equal.
-            op = repr(node.op) if isinstance(node.op, ops.Constant) else node.op
-            key = (op, node.inputs, node.place, node.hint)
+        if is_shareable(node.op):
+            key = (same_op(node.op), node.inputs, node.place, node.hint)
             twin = seen.setdefault(key, node)
             if twin is not node:
                 names.update(zip(node.outputs, twin.outputs, strict=True))
@@ -90,14 +96,20 @@ def _fold(node: Node, made: dict[str, Node]) -> Node:
 def _fold_transpose(node: Node, made: dict[str, Node]) -> Node:
     assert isinstance(node.op, ops.MatMul)
     t = made.get(node.inputs[1])
-    if t is None or not isinstance(t.op, ops.Transpose) or t.place not in (None, node.place) or len(t.op.perm) < 2:
-        return node
-    *batch, a, b = t.op.perm
-    rank = len(t.op.perm)
-    if batch != list(range(rank - 2)) or (a, b) != (rank - 1, rank - 2):
-        return node
-    op = replace(node.op, transpose_b=not node.op.transpose_b)
-    return replace(node, op=op, inputs=(node.inputs[0], t.inputs[0]))
+    while t is not None and _swaps_last_two(t.op) and t.place in (None, node.place):
+        assert isinstance(node.op, ops.MatMul)
+        op = replace(node.op, transpose_b=not node.op.transpose_b)
+        node = replace(node, op=op, inputs=(node.inputs[0], t.inputs[0]))
+        t = made.get(t.inputs[0])
+    return node
+
+
+def _swaps_last_two(op: Op) -> bool:
+    if not isinstance(op, ops.Transpose) or len(op.perm) < 2:
+        return False
+    *batch, a, b = op.perm
+    rank = len(op.perm)
+    return batch == list(range(rank - 2)) and (a, b) == (rank - 1, rank - 2)
 
 
 def _fold_first_append(node: Node, made: dict[str, Node]) -> Node:
@@ -121,8 +133,11 @@ def _fold_constants(node: Node, made: dict[str, Node]) -> Node:
         operands.append(p.op)
     if node.types[0].max_bytes > MAX_FOLDED * node.types[0].dtype.itemsize or isinstance(node.op, ops.CacheInit):
         return node
-    with np.errstate(all="ignore"):
-        value = node.op.reference({}, *(c.reference({})[0] for c in operands))[0]
+    try:
+        with np.errstate(all="ignore"):
+            value = node.op.reference({}, *(c.reference({})[0] for c in operands))[0]
+    except RunError:
+        return node  # an id outside its table, say: an error of the run, if it is ever reached
     return replace(node, op=replace(ops.constant_of(value), type=node.types[0]), inputs=())
 
 
@@ -144,7 +159,7 @@ def _is_root(node: Node) -> bool:
     match node.op:
         case ops.Loop(body=body):
             return bool(body.emits) or any(_is_root(n) for n in body.nodes)
-        case ops.TransferPeer(explicit=explicit):
+        case ops.TransferPeer(explicit=explicit) | ops.Upload(explicit=explicit):
             return explicit
         case ops.To():
             return True

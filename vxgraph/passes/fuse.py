@@ -9,14 +9,23 @@ A value is folded into its reader where that reader is its only one, at the same
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from vxgraph import ops
 from vxgraph.ir.graph import Graph, Node
-from vxgraph.ops.fused import Expr
+from vxgraph.ops.fused import MAX_DEPTH, Expr
 from vxgraph.passes.rewrite import map_bodies
 
 MAX_OPERANDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A fusible value as an expression over `operands`; `depth` counts the ops on its longest path."""
+
+    expr: Expr
+    operands: tuple[str, ...]
+    depth: int
 
 
 def fuse(graph: Graph) -> Graph:
@@ -27,11 +36,11 @@ def fuse(graph: Graph) -> Graph:
 def _fuse(graph: Graph) -> Graph:
     readers = Counter(i for node in graph.nodes for i in node.inputs)
     readers.update(r.value for r in graph.outlets)
-    found: dict[str, tuple[Expr, tuple[str, ...]]] = {}  # fusible value -> its expression and the operands of that
+    found: dict[str, _Chain] = {}
     swallowed: set[str] = set()
     for node in graph.nodes:
         if _fusible(node):
-            found[node.name] = _expression(node, graph, found, readers, swallowed)
+            found[node.name] = _chain(node, graph, found, readers, swallowed)
     nodes = (_emit(node, found) for node in graph.nodes if node.name not in swallowed)
     return replace(graph, nodes=tuple(nodes))
 
@@ -40,27 +49,23 @@ def _fusible(node: Node) -> bool:
     return node.op.elementwise and not fields(node.op)
 
 
-def _expression(
-    node: Node,
-    graph: Graph,
-    found: dict[str, tuple[Expr, tuple[str, ...]]],
-    readers: Counter[str],
-    swallowed: set[str],
-) -> tuple[Expr, tuple[str, ...]]:
+def _chain(node: Node, graph: Graph, found: dict[str, _Chain], readers: Counter[str], swallowed: set[str]) -> _Chain:
     """The node over the deepest operands that fit, marking what it swallows."""
     operands: list[str] = []
     parts: list[Expr] = []
+    depth = 0
     spare = MAX_OPERANDS - len(set(node.inputs))
     for name in node.inputs:
         inner = found.get(name)
-        grows = len(set(inner[1])) - 1 if inner else 0
-        if inner and readers[name] == 1 and grows <= spare and _same(node, name, graph):
+        grows = len(inner.operands) - 1 if inner else 0
+        if inner and readers[name] == 1 and grows <= spare and inner.depth < MAX_DEPTH and _same(node, name, graph):
             spare -= grows
+            depth = max(depth, inner.depth)
             swallowed.add(name)
-            parts.append(_rebased(inner[0], inner[1], operands))
+            parts.append(_rebased(inner, operands))
         else:
             parts.append(Expr(None, (), _index(name, operands)))
-    return Expr(node.op, tuple(parts)), tuple(operands)
+    return _Chain(Expr(node.op, tuple(parts)), tuple(operands), depth + 1)
 
 
 def _same(node: Node, name: str, graph: Graph) -> bool:
@@ -68,8 +73,13 @@ def _same(node: Node, name: str, graph: Graph) -> bool:
     return producer.place == node.place and producer.types[0] == node.types[0]
 
 
-def _rebased(expr: Expr, names: tuple[str, ...], operands: list[str]) -> Expr:
-    return expr.fold(lambda i: Expr(None, (), _index(names[i], operands)), lambda op, parts: Expr(op, tuple(parts)))
+def _rebased(inner: _Chain, operands: list[str]) -> Expr:
+    if not operands:
+        operands.extend(inner.operands)
+        return inner.expr
+    return inner.expr.fold(
+        lambda i: Expr(None, (), _index(inner.operands[i], operands)), lambda op, parts: Expr(op, tuple(parts))
+    )
 
 
 def _index(name: str, operands: list[str]) -> int:
@@ -78,8 +88,8 @@ def _index(name: str, operands: list[str]) -> int:
     return operands.index(name)
 
 
-def _emit(node: Node, found: dict[str, tuple[Expr, tuple[str, ...]]]) -> Node:
-    if node.name not in found or found[node.name][0].size < 2:
+def _emit(node: Node, found: dict[str, _Chain]) -> Node:
+    chain = found.get(node.name)
+    if chain is None or chain.depth < 2:
         return node
-    expr, operands = found[node.name]
-    return replace(node, op=ops.Fused(expr=str(expr)), inputs=operands)
+    return replace(node, op=ops.Fused(expr=str(chain.expr)), inputs=chain.operands)

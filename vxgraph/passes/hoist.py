@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from vxgraph import ops
 from vxgraph.ir.graph import Graph, Input, Node
-from vxgraph.ir.op import Effect, Op
-from vxgraph.passes.rewrite import FreshNames, drop_unused_captures, renamed, renamed_outlets
+from vxgraph.ir.op import Effect
+from vxgraph.passes.rewrite import FreshNames, drop_unused_captures, is_shareable, renamed, renamed_outlets, same_op
 
-Key = tuple[Op, tuple[str, ...], object]
+Key = tuple[object, tuple[str, ...], object]
 
 
 def hoist(graph: Graph) -> Graph:
@@ -41,11 +41,11 @@ def _hoist(graph: Graph, fresh: FreshNames) -> Graph:
 
 
 def _key(node: Node) -> Key:
-    return node.op, node.inputs, node.place
+    return same_op(node.op), node.inputs, node.place
 
 
 def _movable(node: Node) -> bool:
-    return node.op.effect is Effect.MOVES or (not node.inputs and node.op.effect is Effect.PURE)
+    return node.op.effect is Effect.MOVES or (not node.inputs and is_shareable(node.op))
 
 
 @dataclass

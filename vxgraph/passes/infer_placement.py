@@ -29,7 +29,7 @@ def infer_placement(graph: Graph, machine: Machine, *, strict: bool = False) -> 
     check_places(graph, machine)
     if strict:
         _check_strict(graph)
-    return _Placer(_first_device(machine)).place(graph, {i.name: i.place for i in graph.args if i.place is not None})
+    return _Placer(_first_device(machine)).place(graph, {i.name: i.place for i in graph.inputs if i.place is not None})
 
 
 def _first_device(machine: Machine) -> Topology:

@@ -46,7 +46,6 @@ class _Inserter:
         self.fresh = fresh
         self.result_places = result_places
         self.home: dict[str, Place] = {i.name: homes.get(i.name) for i in graph.inputs}
-        self.root: dict[str, str] = {}  # a pinned arg's value on the device -> the arg
         self.needs: dict[str, dict[Place, str]] = {}  # value -> place -> why
         self.local: dict[tuple[str, Place], str] = {}  # (value, place) -> its name there
 
@@ -61,7 +60,8 @@ class _Inserter:
             self._need(r.value, None, f"emitted as {r.name!r}")
         for r, place in zip(self.graph.results, self.result_places, strict=True):
             self._need(r.value, place, f"result {r.name!r}" if place is None else f"next step's {r.name!r} is there")
-        hubs = {i.name: i.place for i in pinned if i.place is not None and i in pinned and self._is_arg(i)}
+        args = {i.name for i in self.graph.args}
+        hubs = {i.name: i.place for i in pinned if i.place is not None and i.name in args}
         nodes = tuple(self._build(hubs))
         on_host = {value: self.local[value, None] for value in self.home if (value, None) in self.local}
         results = tuple(
@@ -69,9 +69,6 @@ class _Inserter:
             for r, place in zip(self.graph.results, self.result_places, strict=True)
         )
         return replace(self.graph, nodes=nodes, results=results, emits=renamed_outlets(self.graph.emits, on_host))
-
-    def _is_arg(self, i: Input) -> bool:
-        return any(i.name == a.name for a in self.graph.args)
 
     def _name(self, value: str, place: Place) -> str:
         return value if self.home[value] == place else self.local[value, place]
@@ -133,8 +130,6 @@ class _Inserter:
     def _copies(self, value: str, node: Node) -> Iterator[Node]:
         nullary = not node.inputs and node.op.effect is Effect.PURE
         for place, why in self.needs.get(value, {}).items():
-            if (value, place) in self.local:
-                continue
             if nullary and place is not None:
                 name = self.local[value, place] = self.fresh(f"{value}.{_tag(place)}")
                 yield replace(node, outputs=(name,), place=place, why=f"made again: {why}")
@@ -148,13 +143,11 @@ class _Inserter:
 
     def _explicit(self, node: Node, dst: Topology) -> Iterator[Node]:
         """`.to()` as the transfer that its operand's home asks for; later readers at `dst` use it."""
-        value = node.inputs[0]
-        home = self.home[value]
+        home = self.home[node.inputs[0]]
         if home == dst:
-            self.local[node.name, dst] = value
             yield replace(node, op=ops.Copy(), place=dst, why="sent by .to() to where it is")
             return
-        op = ops.TransferPeer(src=home, dst=dst, explicit=True) if home is not None else ops.Upload(dst=dst)
+        op = ops.TransferPeer(src=home, dst=dst, explicit=True) if home is not None else ops.Upload(dst, explicit=True)
         yield replace(node, op=op, place=dst)
 
     def _loop(self, node: Node, loop: ops.Loop) -> Node:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vxgraph.ir.graph import Graph, Node, Result
+from vxgraph.ir.op import Effect, Op
+from vxgraph.ops.cache import CacheInit
+from vxgraph.ops.create import Constant
 from vxgraph.ops.loop import Loop
 
 Renames = Mapping[str, str]
@@ -48,6 +51,16 @@ def drop_unused_captures(node: Node) -> Node:
     args = tuple(arg for arg, kept in zip(body.args, keep, strict=True) if kept)
     inputs = tuple(v for k, v in enumerate(node.inputs) if k >= len(keep) or keep[k])
     return replace(node, op=replace(loop, body=replace(body, args=args)), inputs=inputs)
+
+
+def same_op(op: Op) -> object:
+    """A key that equal ops share. repr tells a constant's 0.0 from -0.0, which compare equal."""
+    return repr(op) if isinstance(op, Constant) else op
+
+
+def is_shareable(op: Op) -> bool:
+    """Whether one node can stand for two: pure, and no new buffer for a reader to write into (an empty cache)."""
+    return op.effect is Effect.PURE and not isinstance(op, CacheInit)
 
 
 def names_of(graph: Graph) -> set[str]:

@@ -13,8 +13,7 @@ from typing import Literal
 
 from vxgraph import dsl
 from vxgraph.errors import GraphError, InternalError, ProgramError
-from vxgraph.ir.graph import Graph
-from vxgraph.ir.text import dims_of
+from vxgraph.ir.graph import Graph, dims_of
 from vxgraph.ir.verify import verify
 from vxgraph.passes.canonicalise import canonicalise
 from vxgraph.passes.fuse import fuse

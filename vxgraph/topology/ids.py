@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from vxgraph.errors import MachineError
+from vxgraph.errors import MachineError, user_loc
 
 BAND_SIZE = 100
 FIRST_DECLARED = 1000
@@ -58,8 +58,16 @@ class Band:
         if type(index) is not int:
             raise MachineError(
                 f"{self.kind}[{index!r}]: the index is {type(index).__name__}, wanted a Python int known when the "
-                f"graph is built; write {self.kind.upper()}[0]"
+                f"graph is built; write {self.kind.upper()}[0]",
+                loc=user_loc(),
             )
+        try:
+            return self.place(index)
+        except MachineError as error:
+            raise MachineError(error.message, loc=user_loc()) from None
+
+    def place(self, index: int) -> Topology:
+        """The same for an index that was read from a text: its error names no line of the caller's."""
         if not 0 <= index < BAND_SIZE:
             raise MachineError(f"{self.kind}:{index} is outside its band; indices run from 0 to {BAND_SIZE - 1}")
         return Topology(self.base + index, f"{self.kind}:{index}")
@@ -106,7 +114,7 @@ def parse_topology(text: str) -> Topology:
     """Reads `gpu:1` or `dsp#1000`."""
     if match := _BANDED.fullmatch(text):
         band = next(band for band in BANDS if band.kind == match[1])
-        return band[int(match[2])]
+        return band.place(int(match[2]))
     if match := _DECLARED.fullmatch(text):
         return declared(match[1], int(match[2]))
     raise MachineError(f"{text!r} is no topology; wanted cpu:0, npu:0, gpu:0 or a declared place like dsp#1000")
