@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vxgraph import ops
@@ -87,16 +87,28 @@ class _Groups:
     def __init__(self, lowered: Lowered) -> None:
         self.lowered = lowered
         self.parent = {v: v for v in lowered.values}
-        self.order = [instr for instr, _ in flatten([*lowered.load, *lowered.body])]
+        self.order: list[tuple[int, Instruction]] = []  # with positions; a loop's end has one of its own
+        self.loops: list[tuple[Loop, int, int]] = []  # with the positions of its start and its end
+        self._number([*lowered.load, *lowered.body], 0)
         self.resident = {i.dst for i in lowered.load if isinstance(i, Upload)}
         self.kinds = self._kinds()
         for a, b in lowered.same:
             self._union(a, b)
         self.groups: dict[str, Group] = {}
 
+    def _number(self, instructions: Iterable[Instruction], at: int) -> int:
+        for instr in instructions:
+            self.order.append((at, instr))
+            at += 1
+            if isinstance(instr, Loop):
+                end = self._number(instr.body, at)
+                self.loops.append((instr, at - 1, end))
+                at = end + 1
+        return at
+
     def _kinds(self) -> dict[str, SlotKind]:
         kinds: dict[str, SlotKind] = {}
-        for instr in self.order:
+        for _, instr in self.order:
             match instr:
                 case Upload(dst=dst):
                     kinds[dst] = "param" if dst in self.resident else "staging"
@@ -128,43 +140,37 @@ class _Groups:
             group.values.append(value)
             group.nbytes = max(group.nbytes, v.type.max_bytes)
             group.kind = _stronger(group.kind, self.kinds.get(value, "activation"))
-        for position, instr in enumerate(self.order):
+        for position, instr in self.order:
             for value in _touched(instr):
                 self._extend(self.groups[self.find(value)], position)
-        self._extend_over_loops([*self.lowered.load, *self.lowered.body], 0)
+        for loop, start, end in self.loops:
+            self._extend_over(loop, start, end)
 
     def _extend(self, group: Group, position: int) -> None:
         if group.first < 0:
             group.first = position
         group.last = max(group.last, position)
 
-    def _extend_over_loops(self, instructions: list[Instruction], start: int) -> int:
-        """Walks positions; a value that a loop's body reads but does not define is alive until the loop's end."""
-        at = start
-        for instr in instructions:
-            begin = at
-            at += 1
-            if isinstance(instr, Loop):
-                at = self._extend_over_loops(list(instr.body), at)
-                for inner, _ in flatten(instr.body):
-                    for value in _touched(inner):
-                        group = self.groups[self.find(value)]
-                        if group.first < begin:
-                            group.last = max(group.last, at - 1)
-                for c in instr.carried:
-                    group = self.groups[self.find(c.arg)]
-                    group.last = max(group.last, at - 1)
-        return at
+    def _extend_over(self, loop: Loop, start: int, end: int) -> None:
+        """What the loop carries, and what its body reads but does not define, is alive until the loop's end."""
+        for instr, _ in flatten(loop.body):
+            for value in _touched(instr):
+                group = self.groups[self.find(value)]
+                if group.first < start:
+                    group.last = max(group.last, end)
+        for c in loop.carried:
+            group = self.groups[self.find(c.arg)]
+            group.last = max(group.last, end)
 
     def donate(self) -> tuple[Donation, ...]:
         """Unites results with operands whose bytes nobody needs any more; says why where it cannot."""
         found: list[Donation] = []
         readers: dict[str, list[tuple[int, Queued]]] = defaultdict(list)
-        for position, instr in enumerate(self.order):
+        for position, instr in self.order:
             if not isinstance(instr, Emit | Loop | View):
                 for value in reads(instr):
                     readers[self.find(value)].append((position, instr))
-        for position, instr in enumerate(self.order):
+        for position, instr in self.order:
             if not isinstance(instr, Dispatch) or instr.op.donates is None or len(instr.inputs) <= instr.op.donates:
                 continue
             operand = instr.inputs[instr.op.donates]
@@ -197,6 +203,8 @@ class _Groups:
                 return f"%{operand} may still be read by %{reader.name} on {reader.queue}"
         if group.last > position:
             return f"%{operand} is needed again in the next step"
+        if self.groups[self.find(instr.name)].first < position:
+            return f"%{instr.name} goes into bytes that are in use before it is made"
         return ""
 
 
@@ -323,7 +331,7 @@ class _Placer:
             if group.kind == "param":
                 self._take(group, {})
 
-    def walk(self, instructions: list[Instruction]) -> None:
+    def walk(self, instructions: Iterable[Instruction]) -> None:
         for instr in instructions:
             position = self.position
             self.position += 1
@@ -333,7 +341,8 @@ class _Placer:
                 case Loop():
                     self.clocks.barrier()
                     self._begin(_touched(instr), self.clocks.floor)
-                    self.walk(list(instr.body))
+                    self.walk(instr.body)
+                    self.position += 1
                     self.clocks.barrier()
                 case _:
                     clock = self.clocks.start(instr, instr.after)
