@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import assert_never
 
@@ -208,10 +209,11 @@ class Executor:
         """Moves, asks the backend how much it moved, and keeps the account."""
         run.settle(step.foreign)
         record = run.execution.records[step.index]
+        issue = self._issue(step, run)
         before = step.backend.moved(*step.pair)
         start = perf_counter()
         try:
-            run.events[step.name] = self._moved(step, run, [run.events[name] for name in step.after])
+            run.events[step.name] = issue(after=[run.events[name] for name in step.after])
         except RunError as error:
             raise _at(step, error) from error
         record.seconds += perf_counter() - start
@@ -220,25 +222,26 @@ class Executor:
         if self._observes_all or record.count == 1:
             self._observe(step, run, record, start)
 
-    def _moved(self, step: Move, run: Run, after: Sequence[Event]) -> Event:
+    def _issue(self, step: Move, run: Run) -> Callable[..., Event]:
+        """The backend's call, its host end in hand: a lazy param reads or dequantises before the clock starts."""
         instr, backend = step.instr, step.backend
         match instr:
             case Upload(topology=topology):
-                return backend.upload(run.host(instr.src), step.dst, topology, after=after)
+                return partial(backend.upload, run.host(instr.src), step.dst, topology)
             case Download(topology=topology):
                 out = run.made[instr.dst] = _empty(instr, run)
-                return backend.download(step.src, topology, out=out, after=after)
+                return partial(backend.download, step.src, topology, out=out)
             case TransferPeer(topology=src, dst_topology=dst):
                 if step.pair[0] is None:
-                    return self._staged(step, instr, run, after)
+                    return partial(self._staged, step, instr, _empty(instr, run))
                 nbytes = instr.type.nbytes(run.execution.sizes)
-                return backend.transfer_peer(step.src, src, dst, nbytes, into=step.dst, after=after)
+                return partial(backend.transfer_peer, step.src, src, dst, nbytes, into=step.dst)
 
-    def _staged(self, step: Move, instr: TransferPeer, run: Run, after: Sequence[Event]) -> Event:
-        """From one backend to another, through the host."""
-        out, source = _empty(instr, run), self.backends[instr.topology]
-        source.wait(source.download(step.src, instr.topology, out=out))
-        return step.backend.upload(out, step.dst, instr.dst_topology, after=after)
+    def _staged(self, step: Move, instr: TransferPeer, host: Array, *, after: Sequence[Event]) -> Event:
+        """From one backend to another, through an array on the host."""
+        source = self.backends[instr.topology]
+        source.wait(source.download(step.src, instr.topology, out=host))
+        return step.backend.upload(host, step.dst, instr.dst_topology, after=after)
 
     def _observe(self, step: Launch | Move, run: Run, record: Record, start: float) -> None:
         """Asks where the work really was. The first difference stays in the record; an audit stops at it."""
