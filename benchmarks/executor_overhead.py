@@ -1,0 +1,136 @@
+"""What an instruction costs beyond its kernel: a program of 1,000 tiny products, and the same kernels called directly.
+
+    python -m benchmarks.executor_overhead [--turns 15]
+
+    kernel      kernel.run(operands, results, sizes) in a bare loop: what no executor can be quicker than
+    dispatch    + the backend: are the operands where they should be, count, make an event
+    loop        + the executor, as in decode: a vx.loop whose body is the 1,000 products
+    run         + a whole run: inputs checked, fresh records, results handed over
+
+Each side does the same products on 1,000 buffers; the sides take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+import vxgraph as vx
+from benchmarks.measure import Stopwatch, Timing, bound, in_turns, show
+from vxgraph.ops import MatMul
+from vxgraph.runtime.backends.numpy import NumpyBackend
+
+OPS = 1_000
+STEPS = 10
+ROW = vx.f32[1, 16]
+SQUARE = vx.f32[16, 16]
+START = np.ones((1, 16), np.float32)
+WEIGHT = np.eye(16, dtype=np.float32)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--turns", type=int, default=15)
+    turns = parser.parse_args().turns
+    machine = vx.load_machine("cpu")
+    straight, looped = (vx.compile(graph, machine) for graph in (_straight(), _looped()))
+    _check_count(straight)
+    with (
+        vx.Session(straight, {"w": WEIGHT}, bind="numpy") as run,
+        vx.Session(looped, {"w": WEIGHT}, bind="numpy") as loop,
+    ):
+        sides = {**_direct(), "loop": lambda: _time_loop(loop), "run": lambda: _time_run(run)}
+        for side in sides.values():
+            side()
+        found = in_turns(turns, sides)
+    kernel = found["kernel"].wall
+    micro = {name: t.wall.each(lambda s: 1e6 * s) for name, t in found.items()}
+    extra = {name: t.wall.less(kernel).each(lambda s: 1e6 * s) for name, t in found.items()}
+    show(
+        f"microseconds per instruction, {OPS} products f32[1, 16] @ f32[16, 16], median (min..max) of {turns}",
+        ["side", "in all", "beyond the kernel"],
+        [(name, str(micro[name]), str(extra[name]) if name != "kernel" else "") for name in found],
+        notes=(
+            f"beyond the kernel, in a loop: {bound(extra['loop'].median, '< 10 us', extra['loop'].median < 10)}",
+            f"beyond the kernel, a whole run: {bound(extra['run'].median, '< 10 us', extra['run'].median < 10)}",
+        ),
+    )
+
+
+def _straight() -> vx.Graph:
+    with vx.Graph("straight") as graph:
+        x, w = vx.input("x", ROW), vx.param("w", SQUARE)
+        with vx.on(vx.CPU[0]):
+            for _ in range(OPS):
+                x = x @ w
+        vx.output("y", x)
+    return graph
+
+
+def _looped() -> vx.Graph:
+    with vx.Graph("looped") as graph:
+        x, w = vx.input("x", ROW), vx.param("w", SQUARE)
+
+        def step(row: vx.Value) -> list[vx.Value]:
+            for _ in range(OPS):
+                row = row @ w
+            return [row]
+
+        with vx.on(vx.CPU[0]):
+            (y,), _ = vx.loop(step, [x], max_steps=STEPS)
+        vx.output("y", y)
+    return graph
+
+
+def _check_count(program: vx.Program) -> None:
+    """Nothing was folded away: what is measured is what was written."""
+    found = sum(1 for i in program.body if type(i).__name__ == "Dispatch")
+    if found != OPS:
+        raise SystemExit(f"the program has {found} dispatches, not {OPS}")
+
+
+def _direct() -> dict[str, Callable[[], Timing]]:
+    """The kernels, called by hand through the backend and without it."""
+    backend, place = NumpyBackend(), vx.CPU[0]
+    backend.open(place, "numpy")
+    arena = backend.alloc(OPS * 64 + 64 + 1024, place)
+    weight = backend.tensor(arena, OPS * 64 + 64, vx.f32, (16, 16), place)
+    rows = [backend.tensor(arena, k * 64, vx.f32, (1, 16), place) for k in range(OPS + 1)]
+    backend.upload(WEIGHT, weight, place)
+    backend.upload(START, rows[0], place)
+    kernel = backend.kernel(MatMul(), (ROW, SQUARE), (ROW,), place)
+    views = [(a.view, b.view) for a, b in pairwise(rows)]
+
+    def run() -> Timing:
+        watch = Stopwatch()
+        for x, y in views:
+            kernel.run([x, weight.view], [y], {})
+        return watch.per(OPS)
+
+    def dispatch() -> Timing:
+        watch = Stopwatch()
+        for x, y in pairwise(rows):
+            backend.dispatch(kernel, (x, weight), (y,), place, sizes={})
+        return watch.per(OPS)
+
+    return {"kernel": run, "dispatch": dispatch}
+
+
+def _time_loop(session: vx.Session) -> Timing:
+    watch = Stopwatch()
+    session.run({"x": START})
+    return watch.per(OPS * STEPS)
+
+
+def _time_run(session: vx.Session) -> Timing:
+    watch = Stopwatch()
+    session.run({"x": START})
+    return watch.per(OPS)
+
+
+if __name__ == "__main__":
+    main()
