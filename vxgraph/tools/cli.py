@@ -13,6 +13,7 @@ import typer
 from vxgraph.tools.commands.check import check
 from vxgraph.tools.commands.compile import compile
 from vxgraph.tools.commands.devices import devices
+from vxgraph.tools.commands.explain import explain
 from vxgraph.tools.commands.run import run
 from vxgraph.tools.commands.show import show
 from vxgraph.tools.exits import EXIT_CODES
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compile, check, show, run, devices):
+for command in (compile, check, show, explain, run, devices):
     app.command()(command)
 
 

@@ -30,7 +30,7 @@ COLOURS = (  # fill and line, one pair per place in the order of their ids
 )
 PEER = "#d62728"
 HOST_MOVE = "#5f5f5f"
-NOTED_EDGES = 12  # a note with more readers than this shows no edges
+NOTED_EDGES = 4  # a note with more readers than this shows no edges
 
 _SHAPES: dict[str, dict[str, str]] = {
     "op": {"shape": "box", "style": "filled,rounded", "fillcolor": "white"},
@@ -106,13 +106,15 @@ def _edge(edge: Edge) -> dict[str, str]:
 
 
 def _move_lines(moves: tuple[Move, ...]) -> list[str]:
-    """`%silu.gpu1`, `1.00 KiB direct`; several together are counted."""
-    times = moves[0].count if len({m.count for m in moves}) == 1 else 0
-    steps = f" x{times}" if times > 1 else ""
-    size = show_bytes(sum(m.nbytes for m in moves))
-    routes = ", ".join(dict.fromkeys(m.route or m.kind for m in moves if m.route not in ("", "direct")))
-    head = f"%{moves[0].name}" if len(moves) == 1 else f"{len(moves)} transfers"
-    return [head, f"{size}{steps}" + (f", {routes}" if routes else "")]
+    """`%silu.gpu1`, `1.00 KiB`; several together are counted, and what goes to or from the host needs no name."""
+    counts = {m.count for m in moves}
+    times = f" x{min(counts)}" if len(counts) == 1 and counts != {1} else ""
+    size = show_bytes(sum(m.nbytes for m in moves)) + times
+    routes = ", ".join(dict.fromkeys(m.route for m in moves if m.route not in ("", "direct")))
+    sizes = [f"{size}, {routes}" if routes else size]
+    if len(moves) > 1:
+        return [f"{len(moves)} transfers", *sizes]
+    return [f"%{m.name}" for m in moves if m.kind == "peer"] + sizes
 
 
 def _text(lines: Iterable[str]) -> str:
