@@ -15,13 +15,13 @@ from typing import assert_never
 
 import numpy as np
 
-from vxgraph.errors import RunError
+from vxgraph.errors import ConformanceError, RunError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Download, Instruction, TransferPeer, Upload
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import Backend, Buffer, Event
 from vxgraph.runtime.binding import Binding
-from vxgraph.runtime.conformance import check_place
+from vxgraph.runtime.conformance import check_place, label
 from vxgraph.runtime.params import ParamFeed
 from vxgraph.runtime.prepare import Block, Hand, Launch, Move, Preparer, Repeat, Tail
 from vxgraph.runtime.record import Counts, Execution, Record, Traced, count_all, records_of
@@ -58,7 +58,7 @@ class Run:
 
 
 class Executor:
-    """A program on its devices. `audit` observes every execution and stops at the first difference from the plan."""
+    """A program on its devices. `audit` stops at the first difference from the plan."""
 
     def __init__(self, program: Program, binding: Binding, *, audit: bool, trace: bool) -> None:
         self.program = program
@@ -199,11 +199,12 @@ class Executor:
             )
         except RunError as error:
             raise _at(step, error) from error
-        record.seconds += perf_counter() - start
+        seconds = perf_counter() - start
+        record.seconds += seconds
         record.count += 1
         events[step.name] = event
         if self._observes_all or record.count == 1:
-            self._observe(step, run, record, start)
+            self._observe(step, run, record, start, seconds)
 
     def _move(self, step: Move, run: Run) -> None:
         """Moves, asks the backend how much it moved, and keeps the account."""
@@ -216,11 +217,12 @@ class Executor:
             run.events[step.name] = issue(after=[run.events[name] for name in step.after])
         except RunError as error:
             raise _at(step, error) from error
-        record.seconds += perf_counter() - start
+        seconds = perf_counter() - start
+        record.seconds += seconds
         record.nbytes += step.backend.moved(*step.pair) - before
         record.count += 1
         if self._observes_all or record.count == 1:
-            self._observe(step, run, record, start)
+            self._observe(step, run, record, start, seconds)
 
     def _issue(self, step: Move, run: Run) -> Callable[..., Event]:
         """The backend's call, its host end in hand: a lazy param reads or dequantises before the clock starts."""
@@ -243,7 +245,7 @@ class Executor:
         source.wait(source.download(step.src, instr.topology, out=host))
         return step.backend.upload(host, step.dst, instr.dst_topology, after=after)
 
-    def _observe(self, step: Launch | Move, run: Run, record: Record, start: float) -> None:
+    def _observe(self, step: Launch | Move, run: Run, record: Record, start: float, seconds: float) -> None:
         """Asks where the work really was. The first difference stays in the record; an audit stops at it."""
         observed = step.backend.observe(run.events[step.name])
         source = None
@@ -253,11 +255,27 @@ class Executor:
         if record.difference is None:
             record.observed, record.source, record.difference = observed, source, difference
         if self._trace:
-            seconds = perf_counter() - start
             run.execution.trace.append(Traced(step.instr, start - run.began, seconds, observed))
             run.execution.traced += 1
         if self._audit and difference is not None:
             raise difference
+        if self._audit and isinstance(step, Move) and isinstance(step.instr, TransferPeer):
+            self._compare_ends(step, step.instr, run)
+
+    def _compare_ends(self, step: Move, instr: TransferPeer, run: Run) -> None:
+        """A transfer may count its bytes and still not deliver them. What the audit itself moves is not the plan's."""
+        step.backend.wait(run.events[step.name])
+        ends: list[bytes] = []
+        for tensor, place in ((step.src, instr.topology), (step.dst, instr.dst_topology)):
+            backend, out = self.backends[place], _empty(instr, run)
+            before = backend.moved(place, None)
+            backend.wait(backend.download(tensor, place, out=out))
+            run.before.moved[place, None] += backend.moved(place, None) - before
+            ends.append(out.tobytes())
+        if ends[0] != ends[1]:
+            raise ConformanceError(
+                f"{label(instr)}: the bytes on {instr.dst_topology} are not those on {instr.topology}", loc=instr.loc
+            )
 
     def _results(self, run: Run) -> dict[str, Array]:
         """The results; a copy of what is the caller's already, or was handed out under another name."""

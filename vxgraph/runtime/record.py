@@ -38,8 +38,8 @@ class Record:
 class Counts:
     """Backends' own counters: bytes per ordered pair, kernels per topology."""
 
-    moved: Mapping[Pair, int]
-    dispatched: Mapping[Topology, int]
+    moved: dict[Pair, int]
+    dispatched: dict[Topology, int]
 
     def since(self, before: Counts) -> Counts:
         """What was counted after `before`."""
