@@ -2,7 +2,7 @@
 
 program = plan(config, "disaggregated", machine)
 with vx.Session(program, checkpoint.params) as session:
-    generation = Generation(session, prompt_ids, stop_ids=tokenizer.stop_ids, max_tokens=64)
+    generation = Generation(session, prompt_ids, Decoding(max_tokens=64), stop_ids=tokenizer.stop_ids)
     for token in generation:                 # the ids, without the one that ends the turn
         print(token)
     generation.ended                         # "end of turn", "max tokens" or "context full"
@@ -52,17 +52,20 @@ def plan(
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """How tokens are chosen: greedily at temperature 0, else from the nucleus of `top_p`, the same for the same seed.
+class Decoding:
+    """How many tokens, and how they are chosen: greedily at temperature 0, else from the nucleus of `top_p`.
 
-    Raises `VxError` for values that make no sense.
+    The same seed gives the same tokens, whatever the placement. Raises `VxError` for values that make no sense.
     """
 
+    max_tokens: int
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise vx.VxError(f"max_tokens is {self.max_tokens}, wanted at least 1")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise vx.VxError(f"temperature is {self.temperature}, wanted 0 (greedy) or a number above it")
         if not 0 < self.top_p <= 1:
@@ -75,21 +78,18 @@ class Generation:
     """One run: iterating it yields token ids as they are chosen; `ended` and the times are there afterwards.
 
     The id that ends the turn is not yielded. Raises `VxError` for a prompt that is empty or longer than the program
-    allows, and for fewer tokens than one.
+    allows, and for more stop ids than it has room for.
     """
 
     def __init__(
         self,
         session: vx.Session,
         prompt: Sequence[int],
+        decoding: Decoding,
         *,
         stop_ids: Sequence[int] = (),
-        max_tokens: int,
-        sampling: Sampling | None = None,
     ) -> None:
         check_prompt(session.program, prompt)
-        if max_tokens < 1:
-            raise vx.VxError(f"max tokens is {max_tokens}, wanted at least 1")
         if len(stop_ids) > MAX_STOP_IDS:
             raise vx.VxError(f"{len(stop_ids)} ids end a turn, the program has room for {MAX_STOP_IDS}")
         self.prompt = tuple(prompt)
@@ -99,10 +99,8 @@ class Generation:
         self.prefill_seconds = 0.0
         self.decode_seconds = 0.0
         self._stops = frozenset(stop_ids)
-        self._max_tokens = max_tokens
-        # A step too many is no step: the program itself ends where its caches are full.
-        steps = min(max_tokens - 1, max_len_of(session.program))
-        self._stream = session.stream(_inputs(prompt, steps, sorted(self._stops), sampling or Sampling()))
+        self._decoding = decoding
+        self._stream = session.stream(_inputs(session.program, prompt, sorted(self._stops), decoding))
 
     def __iter__(self) -> Iterator[int]:
         began = perf_counter()
@@ -135,7 +133,7 @@ class Generation:
     def _why(self, last: int) -> Ended:
         if last in self._stops:
             return "end of turn"
-        return "max tokens" if self.chosen == self._max_tokens else "context full"
+        return "max tokens" if self.chosen == self._decoding.max_tokens else "context full"
 
 
 def max_len_of(program: vx.Program) -> int:
@@ -165,12 +163,13 @@ def check_prompt(program: vx.Program, prompt: Sequence[int]) -> None:
         )
 
 
-def _inputs(prompt: Sequence[int], steps: int, stop_ids: Sequence[int], sampling: Sampling) -> dict[str, Any]:
+def _inputs(program: vx.Program, prompt: Sequence[int], stop_ids: Sequence[int], decoding: Decoding) -> dict[str, Any]:
     return {
         "tokens": np.array(prompt, np.int32),
-        "steps": np.int32(steps),
+        # The first token is prefill's. What does not fit an i32 would end where the caches are full anyway.
+        "steps": np.int32(min(decoding.max_tokens - 1, max_len_of(program))),
         "stop_ids": np.array(stop_ids or [NEVER], np.int32),
-        "temperature": np.float32(sampling.temperature),
-        "top_p": np.float32(sampling.top_p),
-        "seed": np.int64(sampling.seed),
+        "temperature": np.float32(decoding.temperature),
+        "top_p": np.float32(decoding.top_p),
+        "seed": np.int64(decoding.seed),
     }

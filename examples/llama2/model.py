@@ -191,9 +191,7 @@ def build(
 def _sizes(config: LlamaConfig, max_len: int | None, max_prompt: int | None) -> Sizes:
     length = config.max_len if max_len is None else max_len
     if not 1 <= length <= config.max_len:
-        raise vx.VxError(
-            f"max_len is {length}, but {config.name} has a context of {config.max_len} tokens; give 1 to that"
-        )
+        raise vx.VxError(f"max_len is {length}, wanted 1 to {config.max_len}, which is the context of {config.name}")
     prompt = length if max_prompt is None else max_prompt
     if not 1 <= prompt <= length:
         raise vx.VxError(f"max_prompt is {prompt}, wanted 1 to max_len, which is {length}")

@@ -24,7 +24,7 @@ from examples.llama2.commands.options import (
 )
 from examples.llama2.config import DType
 from examples.llama2.fit import check_fits, dtype_of
-from examples.llama2.generate import Generation, Sampling, check_prompt, plan
+from examples.llama2.generate import Decoding, Generation, check_prompt, plan
 from examples.llama2.models import Model, open_model
 from examples.llama2.show import summary
 from examples.llama2.tokenizer import Tokenizer
@@ -67,12 +67,13 @@ def generate(
 ) -> None:
     """Generate text, and check that the run was the plan.
 
-    Without a GPU it runs on NumPy, and says so. Ends at the model's end of turn, after --max-tokens, or where the
-    context is full, and says which.
+    Without a GPU it runs on NumPy, and says so.
+
+    It ends at the model's end of turn, after --max-tokens, or where the context is full.
 
     Example: python -m examples.llama2 generate --chat --prompt "Write one sentence about the moon." --place pipeline
     """
-    sampling = Sampling(temperature, top_p, seed)
+    decoding = Decoding(max_tokens, temperature, top_p, seed)
     bound = bindings_of(bind or [])
     text = _read_prompt(prompt)
     saved = _Saved.load(program, place=place, machine=machine, max_len=max_len, dtype=dtype)
@@ -87,9 +88,7 @@ def generate(
     check_prompt(planned, prompt_ids)
     watch = {"require_gpu": require_gpu, "audit": audit, "trace": trace is not None}
     with _session(planned, opened, bound, **watch) as session:
-        generation = Generation(
-            session, prompt_ids, stop_ids=opened.tokenizer.stop_ids, max_tokens=max_tokens, sampling=sampling
-        )
+        generation = Generation(session, prompt_ids, decoding, stop_ids=opened.tokenizer.stop_ids)
         if ids:
             _print_ids(generation)
         else:
