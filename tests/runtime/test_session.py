@@ -65,7 +65,7 @@ def test_topologies_on_different_backends_meet_through_the_host() -> None:
     program, params = mlp(), mlp_params()
     first, second = NumpyBackend(), NumpyBackend()
     binding = Binding({vx.GPU[0]: (first, "numpy"), vx.GPU[1]: (second, "numpy")})
-    with Session(program, params, binding, audit=True) as s:
+    with Session(program, params, binding) as s:
         y = s.run({"x": X})["y"]
         np.testing.assert_allclose(y, mlp_result(X, params), rtol=1e-4, atol=1e-4)
         assert s.report.conforms()

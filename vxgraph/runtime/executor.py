@@ -8,53 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import assert_never
 
 import numpy as np
 
-from vxgraph.errors import ConformanceError, RunError
+from vxgraph.errors import RunError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Download, Instruction, TransferPeer, Upload
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import Backend, Buffer, Event
 from vxgraph.runtime.binding import Binding
-from vxgraph.runtime.conformance import check_place, label
 from vxgraph.runtime.params import ParamFeed
-from vxgraph.runtime.prepare import Block, Hand, Launch, Move, Preparer, Repeat, Tail
-from vxgraph.runtime.record import Counts, Execution, Record, Traced, count_all, records_of
+from vxgraph.runtime.prepare import Block, Hand, Launch, Move, Preparer, Repeat
+from vxgraph.runtime.record import Execution, count_all, records_of
+from vxgraph.runtime.state import Run
+from vxgraph.runtime.watch import Watch
 from vxgraph.topology.ids import Topology
 
 Emitted = dict[str, Array]
 Progress = Callable[[str, int, int], None]  # the param, bytes uploaded, bytes in all
-
-
-@dataclass(slots=True)
-class Run:
-    """The state of one walk."""
-
-    execution: Execution
-    preparer: Preparer
-    given: Mapping[str, Array]  # args, or params
-    before: Counts
-    began: float = field(default_factory=perf_counter)
-    made: dict[str, Array] = field(default_factory=dict[str, Array])  # host values that the run itself made
-    events: dict[str, Event] = field(default_factory=dict[str, Event])
-
-    def host(self, name: str) -> Array:
-        """A host value, once it has arrived."""
-        if name not in self.made:
-            return self.given[name]
-        if name in self.events:
-            self.preparer.event_backend(name).wait(self.events[name])
-        return self.made[name]
-
-    def settle(self, tails: Iterable[Tail]) -> None:
-        """Returns when these instructions are done."""
-        for backend, name in tails:
-            backend.wait(self.events[name])
 
 
 class Executor:
@@ -65,9 +39,7 @@ class Executor:
         self.backends: dict[Topology, Backend] = {t: binding.devices[t][0] for t in program.topologies}
         self._distinct = list({id(b): b for b in self.backends.values()}.values())
         self.names: dict[Topology, str] = {}
-        self._audit = audit
-        self._trace = trace
-        self._observes_all = audit or trace
+        self._watch = Watch(self.backends, audit=audit, trace=trace)
         self._arenas: dict[Topology, Buffer] = {}
         try:
             self._open(binding)
@@ -203,8 +175,8 @@ class Executor:
         record.seconds += seconds
         record.count += 1
         events[step.name] = event
-        if self._observes_all or record.count == 1:
-            self._observe(step, run, record, start, seconds)
+        if self._watch.everything or record.count == 1:
+            self._watch.observe(step, run, record, start, seconds)
 
     def _move(self, step: Move, run: Run) -> None:
         """Moves, asks the backend how much it moved, and keeps the account."""
@@ -221,8 +193,8 @@ class Executor:
         record.seconds += seconds
         record.nbytes += step.backend.moved(*step.pair) - before
         record.count += 1
-        if self._observes_all or record.count == 1:
-            self._observe(step, run, record, start, seconds)
+        if self._watch.everything or record.count == 1:
+            self._watch.observe(step, run, record, start, seconds)
 
     def _issue(self, step: Move, run: Run) -> Callable[..., Event]:
         """The backend's call, its host end in hand: a lazy param reads or dequantises before the clock starts."""
@@ -231,11 +203,11 @@ class Executor:
             case Upload(topology=topology):
                 return partial(backend.upload, run.host(instr.src), step.dst, topology)
             case Download(topology=topology):
-                out = run.made[instr.dst] = _empty(instr, run)
+                out = run.made[instr.dst] = run.empty(instr)
                 return partial(backend.download, step.src, topology, out=out)
             case TransferPeer(topology=src, dst_topology=dst):
                 if step.pair[0] is None:
-                    return partial(self._staged, step, instr, _empty(instr, run))
+                    return partial(self._staged, step, instr, run.empty(instr))
                 nbytes = instr.type.nbytes(run.execution.sizes)
                 return partial(backend.transfer_peer, step.src, src, dst, nbytes, into=step.dst)
 
@@ -244,38 +216,6 @@ class Executor:
         source = self.backends[instr.topology]
         source.wait(source.download(step.src, instr.topology, out=host))
         return step.backend.upload(host, step.dst, instr.dst_topology, after=after)
-
-    def _observe(self, step: Launch | Move, run: Run, record: Record, start: float, seconds: float) -> None:
-        """Asks where the work really was. The first difference stays in the record; an audit stops at it."""
-        observed = step.backend.observe(run.events[step.name])
-        source = None
-        if isinstance(step, Move) and not isinstance(step.instr, Upload):
-            source = self.backends[step.instr.topology].observe(step.src)
-        difference = check_place(step.instr, observed, source)
-        if record.difference is None:
-            record.observed, record.source, record.difference = observed, source, difference
-        if self._trace:
-            run.execution.trace.append(Traced(step.instr, start - run.began, seconds, observed))
-            run.execution.traced += 1
-        if self._audit and difference is not None:
-            raise difference
-        if self._audit and isinstance(step, Move) and isinstance(step.instr, TransferPeer):
-            self._compare_ends(step, step.instr, run)
-
-    def _compare_ends(self, step: Move, instr: TransferPeer, run: Run) -> None:
-        """A transfer may count its bytes and still not deliver them. What the audit itself moves is not the plan's."""
-        step.backend.wait(run.events[step.name])
-        ends: list[bytes] = []
-        for tensor, place in ((step.src, instr.topology), (step.dst, instr.dst_topology)):
-            backend, out = self.backends[place], _empty(instr, run)
-            before = backend.moved(place, None)
-            backend.wait(backend.download(tensor, place, out=out))
-            run.before.moved[place, None] += backend.moved(place, None) - before
-            ends.append(out.tobytes())
-        if ends[0] != ends[1]:
-            raise ConformanceError(
-                f"{label(instr)}: the bytes on {instr.dst_topology} are not those on {instr.topology}", loc=instr.loc
-            )
 
     def _results(self, run: Run) -> dict[str, Array]:
         """The results; a copy of what is the caller's already, or was handed out under another name."""
@@ -292,7 +232,3 @@ class Executor:
 def _at(step: Launch | Move, error: RunError) -> RunError:
     """What a kernel or a copy refused, with the instruction and the user's line that it comes from."""
     return RunError(f"%{step.name}: {error.message}", loc=step.instr.loc, details=error.details)
-
-
-def _empty(instr: Download | TransferPeer, run: Run) -> Array:
-    return np.empty(instr.type.shape(run.execution.sizes), instr.type.dtype.numpy)

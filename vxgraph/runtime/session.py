@@ -34,8 +34,8 @@ class Session:
     `params` maps names to arrays and may be lazy. `bind` is None (automatic), "numpy", {"gpu:0": "cuda:0", ...} or a
     Binding. `require_gpu` refuses a gpu topology that is not on a GPU. `audit` observes every execution of every
     instruction, compares both ends of every transfer, and stops at the first difference; without it each instruction is
-    observed once. `trace` keeps events for `report.chrome_trace()`. `progress(param, bytes_done, bytes_total)` is called
-    after every upload.
+    observed once. `trace` keeps events for `report.chrome_trace()`. After every upload `progress` is called with the
+    param, the bytes done and the bytes in all.
 
     Raises BindError where a topology has no device or an op no kernel, RunError where params do not fit.
     """
