@@ -32,11 +32,9 @@ from vxgraph.program.instructions import (
     writes,
 )
 from vxgraph.program.lower import Lowered
-from vxgraph.program.model import Donation, Slot, SlotKind
+from vxgraph.program.model import ALIGNMENT, Donation, Slot, SlotKind
 from vxgraph.program.schedule import Clock, Clocks
 from vxgraph.topology.ids import Topology
-
-ALIGNMENT = 256  # bytes; what CUDA's allocator and vector loads want
 
 
 @dataclass

@@ -19,6 +19,7 @@ from vxgraph.topology.ids import Topology
 
 SlotKind = Literal["param", "kv", "activation", "staging"]
 When = Literal["load", "run", "step"]
+ALIGNMENT = 256  # bytes; every slot's offset is a multiple: what CUDA's allocator gives and vector loads want
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,18 @@
 It executes the program on a shadow of every arena. A segment of the shadow knows which values its bytes are, who wrote
 them and who has read them since; a vector clock per queue knows what is done when an instruction starts. Every read
 must find its value, written before; every write must find bytes that all earlier users are done with. A loop's body
-runs twice, so that the second step meets what the first one left.
+runs twice, so that the second step meets what the first one left, and what it defines is gone after it, for a loop may
+do no step. What the load section made is there at the end, for the next run.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+from vxgraph import ops
 from vxgraph.errors import GraphError, Loc, ProgramError
+from vxgraph.ir.op import Effect
 from vxgraph.ir.types import TensorType, bool_, i32
 from vxgraph.program.instructions import (
     Dispatch,
@@ -25,90 +27,18 @@ from vxgraph.program.instructions import (
     TransferPeer,
     Upload,
     View,
+    flatten,
     reads,
+    writes,
 )
-from vxgraph.program.model import Program, Slot
+from vxgraph.program.model import ALIGNMENT, Program, Slot
+from vxgraph.program.shadow import Order, Point, Segment, Shadow
 from vxgraph.topology.ids import Topology
-
-Point = tuple[Queue, int]  # an instruction: its queue and its number there
 
 
 def verify_program(program: Program) -> None:
     """ProgramError that names the instruction and the value where the plan does not prove."""
     _Checker(program).run()
-
-
-@dataclass(slots=True)
-class Segment:
-    """Bytes [start, end) of an arena: the values they are, their writer, and everyone who used them."""
-
-    start: int
-    end: int
-    values: set[str]
-    writer: Point
-    users: dict[Queue, int] = field(default_factory=dict[Queue, int])
-
-
-class Shadow:
-    """The segments of one arena, by start."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.segments: list[Segment] = []
-
-    def overlapping(self, start: int, end: int) -> list[Segment]:
-        """Segments that share a byte with [start, end)."""
-        first = max(bisect_right(self.starts, start) - 1, 0)
-        found: list[Segment] = []
-        for segment in self.segments[first:]:
-            if segment.start >= end:
-                break
-            if segment.end > start:
-                found.append(segment)
-        return found
-
-    def replace(self, new: Segment) -> None:
-        """Puts a segment in; what it overlaps is cut, and a cut value is gone."""
-        old = self.overlapping(new.start, new.end)
-        first = self.segments.index(old[0]) if old else bisect_right(self.starts, new.start)
-        pieces = [
-            Segment(start, end, set(), s.writer, s.users)
-            for s in old
-            for start, end in ((s.start, new.start), (new.end, s.end))
-            if start < end
-        ]
-        together = sorted([*pieces, new], key=lambda s: s.start)
-        self.segments[first : first + len(old)] = together
-        self.starts[first : first + len(old)] = [s.start for s in together]
-
-
-class Order:
-    """Which instructions are done when another one starts."""
-
-    def __init__(self) -> None:
-        self.count: dict[Queue, int] = {}
-        self.view: dict[Queue, dict[Queue, int]] = {}
-        self.points: dict[str, tuple[Point, dict[Queue, int]]] = {}
-        self.base: dict[Queue, int] = {}
-
-    def issue(self, instr: Queued) -> tuple[Point, dict[Queue, int]]:
-        """The instruction's point, and what is done when it starts."""
-        queue = instr.queue
-        done = {**self.base, **self.view.get(queue, {}), queue: self.count.get(queue, 0)}
-        for name in instr.after:
-            (at, number), earlier = self.points[name]
-            for q, n in [*earlier.items(), (at, number)]:
-                done[q] = max(done.get(q, 0), n)
-        self.count[queue] = self.count.get(queue, 0) + 1
-        point = (queue, self.count[queue])
-        self.view[queue] = done
-        self.points[instr.name] = (point, done)
-        return point, done
-
-    def barrier(self) -> None:
-        """All that was issued is done."""
-        self.base = dict(self.count)
-        self.view.clear()
 
 
 class _Checker:
@@ -121,6 +51,9 @@ class _Checker:
         self.pending: dict[str, str] = {}  # host value -> the download that makes it
 
     def run(self) -> None:
+        self._check_dims()
+        self._check_names()
+        self._check_arenas()
         self._check_slots()
         self._block(self.program.load, "load")
         self.order.barrier()
@@ -130,6 +63,41 @@ class _Checker:
         for r in self.program.results:
             if r.value not in self.host:
                 raise ProgramError(f"result {r.name!r} names %{r.value}, which is not on the host at the end")
+        self._check_resident()
+
+    def _check_dims(self) -> None:
+        bound = {d for a in self.program.args for d in a.type.symbols}
+        for dim in self.program.dims:
+            if dim.symbolic and dim not in bound:
+                raise ProgramError(f"dim {dim.name} has no size at run time: no arg has it in its type")
+
+    def _check_names(self) -> None:
+        """One name is one value, on the host and on devices together."""
+        seen = {i.name for i in (*self.program.args, *self.program.params)}
+        for instr, _ in flatten((*self.program.load, *self.program.body)):
+            for name in _defines(instr):
+                if name in seen and not isinstance(instr, Emit):
+                    self._fail(instr, f"defines %{name}, which is defined already")
+                seen.add(name)
+
+    def _check_resident(self) -> None:
+        """What is loaded once is read by every run, so that a run leaves it as it is."""
+        for instr in self.program.load:
+            if not isinstance(instr, Upload):
+                raise ProgramError("load: the load section uploads params and does nothing else")
+            slot = self._slot(instr, instr.dst)
+            for segment in self.shadows[slot.topology].overlapping(slot.offset, slot.end):
+                if slot.value not in segment.values:
+                    names = ", ".join(f"%{v}" for v in sorted(segment.values)) or "other bytes"
+                    self._fail(instr, f"is done once, but a run writes {names} over it and the next run reads it")
+
+    def _check_arenas(self) -> None:
+        if len(self.sizes) < len(self.program.arenas):
+            raise ProgramError("two arenas are at one topology")
+        for a in self.program.arenas:
+            parts = (a.params, a.kv, a.activations, a.staging)
+            if min(parts) < 0 or sum(parts) != a.nbytes:
+                raise ProgramError(f"arena {a.topology}: {' + '.join(map(str, parts))} is not {a.nbytes} bytes")
 
     def _check_slots(self) -> None:
         seen: set[str] = set()
@@ -144,6 +112,10 @@ class _Checker:
                     f"%{slot.value}: {slot.type} takes up to {slot.type.max_bytes} bytes, its slot has {slot.nbytes}",
                     loc=slot.loc,
                 )
+            if slot.offset % ALIGNMENT:
+                raise ProgramError(
+                    f"%{slot.value}: its offset {slot.offset} is no multiple of {ALIGNMENT}", loc=slot.loc
+                )
             if slot.offset < 0 or slot.end > self.sizes[slot.topology]:
                 raise ProgramError(
                     f"%{slot.value}: bytes {slot.offset} to {slot.end} lie outside {slot.topology}'s arena of "
@@ -152,6 +124,7 @@ class _Checker:
                 )
 
     def _block(self, instructions: tuple[Instruction, ...], where: str) -> None:
+        emitted: set[str] = set()
         for instr in instructions:
             match instr:
                 case Emit():
@@ -159,6 +132,9 @@ class _Checker:
                         raise ProgramError(
                             f"{where}: emit {instr.name_out!r} hands out %{instr.value}, which is not on the host"
                         )
+                    if instr.name_out in emitted:
+                        raise ProgramError(f"{where}: emit {instr.name_out!r} is there twice")
+                    emitted.add(instr.name_out)
                 case View():
                     self._view(instr)
                 case Loop():
@@ -171,7 +147,7 @@ class _Checker:
     def _queued(self, instr: Queued) -> None:
         for name in instr.after:
             if name not in self.order.points:
-                self._fail(instr, f"waits for %{name}, which does not come before it: it would wait for ever")
+                self._fail(instr, f"waits for %{name}, which is not sure to come before it: it might wait for ever")
         point, done = self.order.issue(instr)
         self._check_types(instr)
         for value in reads(instr):
@@ -208,6 +184,8 @@ class _Checker:
                 self._check_op(instr)
 
     def _check_op(self, instr: Dispatch) -> None:
+        if instr.op.effect is not Effect.PURE:
+            self._fail(instr, "is no kernel")
         operands = [self._slot(instr, v).type for v in instr.inputs]
         try:
             types = instr.op.infer(*operands)
@@ -288,6 +266,16 @@ class _Checker:
         src, dst = self._slot(instr, instr.src), self._slot(instr, instr.dst)
         if (src.topology, src.offset, src.nbytes) != (dst.topology, dst.offset, dst.nbytes):
             self._fail(instr, f"%{instr.dst} does not lie where %{instr.src} does")
+        if (instr.topology, instr.type) != (dst.topology, dst.type):
+            self._fail(
+                instr, f"says {instr.type} on {instr.topology}, but %{dst.value} is {dst.type} on {dst.topology}"
+            )
+        try:
+            (type,) = ops.Reshape(dims=instr.type.dims).infer(src.type)
+        except GraphError as error:
+            self._fail(instr, error.message)
+        if type != instr.type:
+            self._fail(instr, f"gives {instr.type}, but %{instr.src} is {src.type}")
         segment = self._find(instr, instr.src)
         if segment is not None:
             segment.values.add(instr.dst)
@@ -297,6 +285,7 @@ class _Checker:
     def _loop(self, loop: Loop, where: str) -> None:
         if loop.limit is not None and self.host.get(loop.limit) != i32[()]:
             self._fail(loop, f"its limit %{loop.limit} is no i32[] on the host")
+        outside = dict(self.host)
         self.order.barrier()
         for c in loop.carried:
             self._rename(loop, c.init, c.arg)
@@ -310,7 +299,18 @@ class _Checker:
             self._fail(loop, f"its stop predicate %{loop.stop} is no bool[] on the host")
         for c in loop.carried:
             self._rename(loop, c.arg, c.out)
-        self.host[loop.steps] = i32[()]
+        self._forget(loop.body)
+        self.host = {**outside, loop.steps: i32[()]}
+
+    def _forget(self, body: Iterable[Instruction]) -> None:
+        """What a body defines is not there after the loop, and nothing can wait for what it does."""
+        for instr, _ in flatten(body):
+            for value in _defines(instr):
+                self.order.points.pop(value, None)
+                if value in self.program.slot_of:
+                    slot = self.program.slot_of[value]
+                    for segment in self.shadows[slot.topology].overlapping(slot.offset, slot.end):
+                        segment.values.discard(value)
 
     def _rename(self, loop: Loop, old: str, new: str) -> None:
         a, b = self._slot(loop, old), self._slot(loop, new)
@@ -322,6 +322,22 @@ class _Checker:
 
     def _fail(self, instr: Queued | View | Loop, message: str) -> NoReturn:
         raise ProgramError(f"{describe(instr)}: {message}", loc=_loc(instr))
+
+
+def _defines(instr: Instruction) -> Iterator[str]:
+    """The values that an instruction gives a name to, on devices and on the host."""
+    match instr:
+        case Emit():
+            pass
+        case View(dst=dst) | Download(dst=dst):
+            yield dst
+        case Loop():
+            yield instr.steps
+            for c in instr.carried:
+                yield c.arg
+                yield c.out
+        case _:
+            yield from writes(instr)
 
 
 def describe(instr: Queued | View | Loop) -> str:
