@@ -356,6 +356,18 @@ def test_argmax_and_sample_choose_as_the_reference_says() -> None:
             agree(Sample(), ties, *rest)
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.1, 3.0])
+def test_sample_draws_from_a_large_vocabulary_as_the_reference_says(spread: float) -> None:
+    logits = some(2000) * np.float32(spread)  # spread 0: all equal, so that only ties decide
+    logits[::7] = logits[0]
+    for top_p in (0.0, 0.1, 0.5, 0.95, 1.0):
+        for seed in range(12):
+            rest = (scalar(0.8, np.float32), scalar(top_p, np.float32), scalar(seed, np.int64), scalar(seed))
+            agree(Sample(), logits, *rest)
+    agree(Sample(), np.full(300, np.nan, np.float32), *rest)
+    agree(Sample(), np.where(np.arange(300) < 5, np.inf, some(300)).astype(np.float32), *rest)
+
+
 def test_what_has_no_fast_kernel_runs_its_reference() -> None:
     x = some(3, 4)
     agree(Compare("lt"), x, some(3, 4))

@@ -109,6 +109,7 @@ class Executor:
             results = self._results(run)
             run.execution.finished = True
         finally:
+            run.settle_all()  # a run that was given up may still be writing
             self._end(run)
         return results
 

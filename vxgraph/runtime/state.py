@@ -40,6 +40,10 @@ class Run:
         for backend, name in tails:
             backend.wait(self.events[name])
 
+    def settle_all(self) -> None:
+        """Returns when everything that was issued is done."""
+        self.settle((self.preparer.event_backend(name), name) for name in self.events)
+
     def empty(self, instr: Download | TransferPeer) -> Array:
         """A fresh array on the host for what an instruction moves."""
         return np.empty(instr.type.shape(self.execution.sizes), instr.type.dtype.numpy)

@@ -1,0 +1,175 @@
+"""The executor hands over every order that the plan asks for.
+
+The backend here does nothing before something waits for it: each queue runs in order, and work of another queue runs
+first only where `after` names it. What is read too early is poison, so that a forgotten event shows in the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime.programs import bound_to, by_hand, counting, counting_inputs, mlp, mlp_params, mlp_result, rows
+from vxgraph.ir.types import Array
+from vxgraph.runtime.backends.numpy import NumpyBackend
+from vxgraph.runtime.backends.numpy.space import Event, Tensor
+from vxgraph.runtime.binding import Binding
+from vxgraph.runtime.session import Session
+from vxgraph.topology.ids import Topology
+
+
+class Pending(Event):
+    """Work that has not happened."""
+
+    __slots__ = ("before", "work")
+
+    def __init__(self, tensors: tuple[Tensor, ...], before: list[Pending], work: Callable[[], Any]) -> None:
+        super().__init__(tensors)
+        self.before = before
+        self.work: Callable[[], Any] | None = work
+
+
+class Deferred(NumpyBackend):
+    """Queues everything; `forget` drops the events that it is told to wait for."""
+
+    def __init__(self, *, forget: bool = False) -> None:
+        super().__init__()
+        self.forget = forget
+        self.last: dict[tuple[Topology, str], Pending] = {}
+        self.ran = 0
+
+    def _later(
+        self,
+        queue: tuple[Topology, str],
+        tensors: tuple[Tensor, ...],
+        after: Sequence[Event],
+        work: Callable[[], Any],
+    ) -> Event:
+        before = [] if self.forget else [e for e in after if isinstance(e, Pending)]
+        if queue in self.last:
+            before.append(self.last[queue])
+        self.last[queue] = event = Pending(tensors, before, work)
+        return event
+
+    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
+        self._moved[src_topology, dst_topology] += dst.nbytes  # counted when asked for, as a driver's queue is
+
+    def upload(self, array: Array, into: Tensor, topology: Topology, *, after: Sequence[Event] = ()) -> Event:
+        super().upload(array, into, topology)
+        kept = array.copy()  # the caller may reuse its array at once
+        return self._later((topology, "copy"), (into,), after, lambda: np.copyto(into.view, kept))
+
+    def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
+        super().download(tensor, topology, out=out)
+        return self._later((topology, "copy"), (tensor,), after, lambda: np.copyto(out, tensor.view))
+
+    def transfer_peer(
+        self,
+        src: Tensor,
+        src_topology: Topology,
+        dst_topology: Topology,
+        nbytes: int,
+        *,
+        into: Tensor,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        super().transfer_peer(src, src_topology, dst_topology, nbytes, into=into)
+        return self._later((src_topology, "copy"), (into,), after, lambda: np.copyto(into.view, src.view))
+
+    def dispatch(
+        self,
+        kernel: Any,
+        ins: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        topology: Topology,
+        *,
+        sizes: Any,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        self._spaces[topology].dispatches += 1
+        operands, results = [t.view for t in ins], [t.view for t in outs]
+        return self._later((topology, "compute"), tuple(outs), after, lambda: kernel.run(operands, results, sizes))
+
+    def wait(self, event: Event) -> None:
+        assert isinstance(event, Pending)
+        if event.work is None:
+            return
+        work, event.work = event.work, None
+        for earlier in event.before:
+            self.wait(earlier)
+        event.before = []
+        work()
+        self.ran += 1
+
+
+def test_nothing_runs_before_it_is_waited_for() -> None:
+    program, backend = by_hand(), Deferred()
+    with Session(program, {"b": np.full(4, 10, np.float32)}, bound_to(backend, program)) as s:
+        loaded = backend.ran
+        assert loaded == 2
+        np.testing.assert_array_equal(s.run({"x": np.arange(4, dtype=np.float32)})["z"], [20, 21, 22, 23])
+        assert backend.ran - loaded == 5
+        assert s.report.conforms()
+
+
+def test_a_forgotten_event_shows_in_the_result() -> None:
+    program = mlp()
+    with Session(program, mlp_params(), bound_to(Deferred(forget=True), program)) as s:
+        assert not np.isfinite(s.run({"x": np.ones((1, 64), np.float32)})["y"]).all()
+
+
+@pytest.mark.parametrize("audit", [False, True])
+def test_programs_give_the_same_when_everything_is_late(audit: bool) -> None:
+    program, params = mlp(), mlp_params()
+    x = np.random.default_rng(2).standard_normal((1, 64)).astype(np.float32)
+    with Session(program, params, bound_to(Deferred(), program), audit=audit) as s:
+        for _ in range(3):
+            np.testing.assert_allclose(s.run({"x": x})["y"], mlp_result(x, params), rtol=1e-4, atol=1e-4)
+            assert s.report.conforms()
+    program = rows()
+    with Session(program, {}, bound_to(Deferred(), program), audit=audit) as s:
+        for n in (3, 1, 8, 3):
+            x = np.full((n, 4), n, np.float32)
+            np.testing.assert_array_equal(s.run({"x": x, "z": x[:, 0]})["y"], 4 * x)
+            assert s.report.conforms()
+
+
+@pytest.mark.parametrize("audit", [False, True])
+def test_loops_give_the_same_when_everything_is_late(audit: bool) -> None:
+    program = counting()
+    with Session(program, {}, bound_to(Deferred(), program), audit=audit) as s:
+        for start in (3, 4, 5):
+            found = s.run(counting_inputs(start=start, limit=5))
+            assert found["count"].tolist() == [start + 2 * k for k in range(6)]
+            assert found["twice"].tolist() == [2 * start + 4 * k for k in range(1, 6)]
+            assert int(found["steps"]) == 5
+            assert s.report.conforms()
+        assert s.run(counting_inputs(last=6, limit=5))["count"].tolist() == [3, 5, 7]
+
+
+def test_a_run_that_is_given_up_is_over_when_its_stream_is_closed() -> None:
+    program, backend = counting(), Deferred()
+    with Session(program, {}, bound_to(backend, program)) as s:
+        stream = s.stream(counting_inputs())
+        next(stream)
+        next(stream)
+        stream.close()
+        assert all(event.work is None for event in backend.last.values())
+        assert s.run(counting_inputs())["count"].tolist() == [3, 5, 7, 9, 11]
+
+
+def test_different_late_backends_wait_for_each_other() -> None:
+    program, params = mlp(), mlp_params()
+    binding = Binding({t: (Deferred(), "numpy") for t in program.topologies})
+    x = np.random.default_rng(2).standard_normal((1, 64)).astype(np.float32)
+    with Session(program, params, binding) as s:
+        np.testing.assert_allclose(s.run({"x": x})["y"], mlp_result(x, params), rtol=1e-4, atol=1e-4)
+        assert s.report.conforms()
+    program = counting()
+    binding = Binding({t: (Deferred(), "numpy") for t in program.topologies})
+    with Session(program, {}, binding) as s:
+        assert s.run(counting_inputs())["count"].tolist() == [3, 5, 7, 9, 11]
+        assert s.report.conforms()
