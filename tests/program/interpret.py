@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,17 @@ def interpret(graph: Graph | dsl.Graph, inputs: Mapping[str, Any], params: Mappi
 
 
 def _block(graph: Graph, env: Env, sizes: Mapping[str, int], emitted: Emitted) -> None:
+    def emit(names: Iterable[str]) -> None:
+        """A value is emitted as soon as it is there."""
+        for name in names:
+            for e in graph.emits:
+                if e.value == name:
+                    emitted.setdefault(e.name, []).append(env[name])
+
+    emit(i.name for i in graph.inputs)
     for node in graph.nodes:
         env.update(zip(node.outputs, _node(node, env, sizes, emitted), strict=True))
-    for e in graph.emits:
-        emitted.setdefault(e.name, []).append(env[e.value])
+        emit(node.outputs)
 
 
 def _node(node: Node, env: Env, sizes: Mapping[str, int], emitted: Emitted) -> tuple[Array, ...]:

@@ -1,0 +1,125 @@
+"""Runs a program in any order that its queues and waits allow, on bytes.
+
+Between two barriers the next instruction is picked at random among those whose queue has come to them and whose waits
+are done. A plan that proves gives the same results in every such order; this executor knows nothing of the runtime.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vxgraph.ir.types import Array, Sizes
+from vxgraph.program.instructions import Dispatch, Download, Emit, Instruction, Loop, Queued, TransferPeer, Upload, View
+from vxgraph.program.model import Program
+
+POISON = 0xA5
+
+
+def simulate(
+    program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: random.Random
+) -> dict[str, Array]:
+    """Results and stacked emits of a second run; LookupError where the program reads what is not there."""
+    simulator = _Simulator(program, inputs, params, rng)
+    simulator.block(program.load)
+    simulator.run()
+    return simulator.run()
+
+
+class _Simulator:
+    def __init__(
+        self, program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: random.Random
+    ) -> None:
+        self.program = program
+        self.rng = rng
+        self.inputs = {name: np.asarray(value) for name, value in inputs.items()}
+        self.host = {name: np.asarray(value) for name, value in params.items()}
+        self.arenas = {a.topology: np.full(a.nbytes, POISON, np.uint8) for a in program.arenas}
+        self.slots = program.slot_of
+        self.sizes: Sizes = {
+            d.name: self.inputs[a.name].shape[k]
+            for a in program.args
+            for k, d in enumerate(a.type.dims)
+            if d in a.type.symbols
+        }
+        self.emitted: dict[str, list[Array]] = {}
+
+    def run(self) -> dict[str, Array]:
+        self.host, self.emitted = dict(self.inputs), {}
+        self.block(self.program.body)
+        results = {r.name: self.host[r.value] for r in self.program.results}
+        return results | {name: np.stack(found) for name, found in self.emitted.items()}
+
+    def block(self, instructions: Iterable[Instruction]) -> None:
+        batch: list[Queued] = []
+        emits: list[Emit] = []
+        for instr in instructions:
+            match instr:
+                case Emit():
+                    emits.append(instr)
+                case View():
+                    pass
+                case Loop():
+                    self.batch(batch, emits)
+                    batch, emits = [], []
+                    self.loop(instr)
+                case _:
+                    batch.append(instr)
+        self.batch(batch, emits)
+
+    def batch(self, batch: list[Queued], emits: list[Emit]) -> None:
+        """All of these, in an order that they allow."""
+        names = {i.name for i in batch}
+        queues: dict[Any, list[Queued]] = {}
+        for instr in batch:
+            queues.setdefault(instr.queue, []).append(instr)
+        done: set[str] = set()
+        while queues:
+            ready = [q for q, todo in queues.items() if all(a in done or a not in names for a in todo[0].after)]
+            if not ready:
+                raise LookupError("deadlock")
+            queue = self.rng.choice(ready)
+            instr = queues[queue].pop(0)
+            if not queues[queue]:
+                del queues[queue]
+            self.execute(instr)
+            done.add(instr.name)
+        for emit in emits:
+            self.emitted.setdefault(emit.name_out, []).append(self.host[emit.value].copy())
+
+    def loop(self, loop: Loop) -> None:
+        limit = loop.max_steps if loop.limit is None else min(loop.max_steps, int(self.host[loop.limit]))
+        steps, stopped = 0, False
+        while steps < limit and not stopped:
+            self.block(loop.body)
+            steps += 1
+            stopped = loop.stop is not None and bool(self.host[loop.stop])
+        self.host[loop.steps] = np.array(steps, np.int32)
+
+    def bytes_of(self, value: str) -> Array:
+        slot = self.slots[value]
+        return self.arenas[slot.topology][slot.offset : slot.offset + slot.type.nbytes(self.sizes)]
+
+    def read(self, value: str) -> Array:
+        type = self.slots[value].type
+        return self.bytes_of(value).copy().view(type.dtype.numpy).reshape(type.shape(self.sizes))
+
+    def write(self, value: str, array: Array) -> None:
+        self.bytes_of(value)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+    def execute(self, instr: Queued) -> None:
+        match instr:
+            case Upload(src=src, dst=dst):
+                self.write(dst, self.host[src])
+            case Download(src=src, dst=dst):
+                self.host[dst] = self.read(src)
+            case TransferPeer(src=src, dst=dst):
+                self.write(dst, self.read(src))
+            case Dispatch(op=op, inputs=inputs, outputs=outputs):
+                with np.errstate(all="ignore"):
+                    made = op.reference(self.sizes, *map(self.read, inputs))
+                for out, array in zip(outputs, made, strict=True):
+                    self.write(out, array)
