@@ -84,17 +84,15 @@ def _check_size(dim: Dim, size: int) -> None:
 def read_arrays(path: Path, inputs: tuple[HostInput, ...]) -> dict[str, Array]:
     """The arrays of an .npz file; bf16, which NumPy's format knows as two raw bytes, is read as the input's type."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("a single array")
-            found: dict[str, Array] = {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as held:
+            found: dict[str, Array] = {name: held[name] for name in held.files}
     except OSError as error:
         raise RunError(f"{path}: cannot read: {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, EOFError):
         raise RunError(
             f"{path}: is no .npz file of arrays; wanted what numpy.savez(path, name=array, ...) writes"
         ) from None
-    halves = {i.name for i in inputs if i.type.dtype is bf16}
+    halves = {i.name for i in inputs if i.type.dtype == bf16}
     return {
         name: a.view(bf16.numpy) if name in halves and a.dtype == np.dtype("V2") else a for name, a in found.items()
     }

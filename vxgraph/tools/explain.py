@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from vxgraph import ops
 from vxgraph.ir.graph import Graph
 from vxgraph.program.admission import show_bytes
-from vxgraph.program.compile import Mode, plan
+from vxgraph.program.compile import Mode, program_of
 from vxgraph.program.instructions import Dispatch, Download, Emit, Instruction, Loop, TransferPeer, Upload, View
 from vxgraph.program.model import HostInput, Program
 from vxgraph.tools.index import Index, Transferring, index_of
@@ -167,7 +167,10 @@ class Explainer:
             yield ("to end it", "give the graph and a machine, not a saved program, to have other pins tried")
             return
         if self._is_written(move):
-            yield ("to end it", f"it was asked for with .to({move.dst_topology}), which is always kept: take that out")
+            yield (
+                "to end it",
+                f"take out the .to({move.dst_topology}) that asks for it: one that is written is always kept",
+            )
             return
         tried = [found for names, place in self._candidates(move) if (found := self._pinned(names, place))]
         for found in tried:
@@ -215,8 +218,9 @@ def explainer(made: Graph | Program, machine: Machine | None, mode: Mode) -> Exp
         return Explainer(made, machine, None, mode, index_of(made))
     if machine is None:
         raise TargetError("a graph is placed on a machine first; give one, like -m h200-x2")
-    program = plan(made, machine, place=mode)
-    return Explainer(program, machine, trail_of(made, machine, mode), mode, index_of(program))
+    trail = trail_of(made, machine, mode)
+    program = program_of(trail.placed, machine)
+    return Explainer(program, machine, trail, mode, index_of(program))
 
 
 def _from_loop(loop: Loop, value: str) -> str:

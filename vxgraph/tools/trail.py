@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from vxgraph.ir.graph import Graph
+from vxgraph.ir.verify import verify
 from vxgraph.passes.rewrite import names_of
 from vxgraph.program.compile import Mode, pipeline
 from vxgraph.topology.model import Machine
@@ -28,6 +29,7 @@ class Trail:
     """A graph through the passes."""
 
     graph: Graph  # as the user wrote it
+    placed: Graph
     gone: dict[str, Gone] = field(repr=False)
 
     def parts_of(self, name: str) -> tuple[str, ...]:
@@ -36,15 +38,16 @@ class Trail:
 
 
 def trail_of(graph: Graph, machine: Machine, place: Mode) -> Trail:
-    """Runs the passes, watching names."""
+    """Runs the passes, watching names. Raises what `place_graph` raises."""
     stages: list[tuple[str, Graph]] = [("", graph)]
-    pipeline(machine, place=place).run(graph, watch=lambda name, g: stages.append((name, g)))
+    verify(graph)
+    placed = pipeline(machine, place=place).run(graph, watch=lambda name, g: stages.append((name, g)))
     gone: dict[str, Gone] = {}
     for (_, before), (name, after) in pairwise(stages):
         left = names_of(after)
         for value in names_of(before) - left:
             gone.setdefault(value, Gone(name, _within(value, before, left) if name == "fuse" else None))
-    return Trail(graph, dict(sorted(gone.items())))
+    return Trail(graph, placed, dict(sorted(gone.items())))
 
 
 def _within(value: str, before: Graph, left: set[str]) -> str | None:

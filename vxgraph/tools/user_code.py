@@ -34,7 +34,12 @@ def import_file(path: Path) -> ModuleType:
     with in_user_code(f"importing {path}", path):
         package, root = _package_of(path.resolve())
         _put_first(root)
-        return importlib.import_module(package) if "." in package else _import_alone(path)
+        module = importlib.import_module(package) if "." in package else _import_alone(path)
+    if module.__file__ is None or Path(module.__file__).resolve() != path.resolve():
+        raise UserCodeError(
+            f"{path}: {package} is imported from {module.__file__} instead, which comes first on this Python's path"
+        )
+    return module
 
 
 def _package_of(file: Path) -> tuple[str, Path]:
