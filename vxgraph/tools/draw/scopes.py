@@ -40,7 +40,7 @@ class Operation:
         return (found[1], found[2]) if found else None
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     at: At
     scope: Scope | None

@@ -1,0 +1,115 @@
+"""What a drawing shows, before it is DOT."""
+
+from __future__ import annotations
+
+import vxgraph as vx
+from vxgraph.tools.draw.scopes import Operation, boxing
+from vxgraph.tools.draw.sketch import Edge, Move, Sketch
+from vxgraph.tools.draw.walk import sketch_graph, sketch_program
+
+
+def compiled(build: object) -> Sketch:
+    with vx.Graph("g") as g:
+        build()  # type: ignore[operator]
+    return sketch_program(vx.compile(g, vx.load_machine("h200-x2")))
+
+
+def edge(sketch: Sketch, src: str, dst: str) -> Edge:
+    (found,) = [e for e in sketch.edges if (e.src, e.dst) == (src, dst)]
+    return found
+
+
+def two_readers() -> None:
+    with vx.on(vx.GPU[0]):
+        h = vx.exp(vx.input("x", vx.f32[8]), name="h")
+    with vx.on(vx.GPU[1]):
+        a, b = vx.neg(h, name="a"), vx.sum(h, axis=0, name="b")
+        vx.output("a", a)
+        vx.output("b", b)
+
+
+def test_a_transfer_that_two_boxes_read_is_one_edge_into_a_box_of_its_own() -> None:
+    sketch = compiled(two_readers)
+    assert edge(sketch, "h", "h.gpu1").moves == (Move("peer", "h.gpu1", "direct", 32, 1),)
+    assert edge(sketch, "h.gpu1", "a").moves == edge(sketch, "h.gpu1", "b").moves == ()
+    assert [b.kind for b in sketch.boxes if b.id == "h.gpu1"] == ["arrival"]
+
+
+def one_reader() -> None:
+    with vx.on(vx.GPU[0]):
+        x = vx.input("x", vx.f32[8])
+        h, k = vx.exp(x, name="h"), vx.neg(x, name="k")
+    with vx.on(vx.GPU[1]):
+        vx.output("y", vx.matmul(h.reshape(1, 8), k.reshape(8, 1), name="y"))
+
+
+def test_a_transfer_that_one_box_reads_is_the_edge_and_views_are_nothing() -> None:
+    sketch = compiled(one_reader)
+    assert [m.nbytes for m in edge(sketch, "h", "y").moves] == [32]
+    assert [m.nbytes for m in edge(sketch, "k", "y").moves] == [32]
+    assert {b.id for b in sketch.boxes} == {"x.gpu0", "x", "h", "k", "y", "result y"}
+
+
+def test_every_transfer_of_a_run_is_on_exactly_one_edge() -> None:
+    with vx.Graph("g") as g:
+        one_reader()
+    program = vx.compile(g, vx.load_machine("h200-x2"))
+    moves = [m for e in sketch_program(program).edges for m in e.moves]
+    assert sum(m.nbytes for m in moves) == sum(t.nbytes for t in program.transfers)
+    assert len(moves) == len(program.transfers)
+
+
+def test_a_written_transfer_that_nothing_reads_is_shown() -> None:
+    with vx.Graph("g") as g, vx.on(vx.GPU[0]):
+        vx.exp(vx.input("x", vx.f32[8]), name="h").to(vx.GPU[1], name="sent")
+    sketch = sketch_graph(g.build())
+    assert edge(sketch, "h", "sent").moves == (Move("peer", "sent", "", 32, 1),)
+
+
+def test_a_carried_value_comes_from_before_the_loop_and_from_the_last_step() -> None:
+    with vx.Graph("g") as g, vx.on(vx.GPU[0]):
+        x = vx.exp(vx.input("x", vx.f32[8]), name="start")
+        (out,), _ = vx.loop(lambda v: [vx.exp(vx.neg(v, name="first"), name="last")], [x], max_steps=4)
+        vx.output("y", out)
+    sketch = sketch_graph(g.build())
+    assert edge(sketch, "start", "first") == Edge("start", "first")
+    assert edge(sketch, "last", "first") == Edge("last", "first", later=True)
+    assert edge(sketch, "last", "result y") == Edge("last", "result y")
+
+
+def layers(count: int, ops: int, net: str = "net", place: str = "gpu:0") -> list[Operation]:
+    return [Operation(f"{net}.layers.{i}.op.{k}", "exp", place, (), "f32[]") for i in range(count) for k in range(ops)]
+
+
+def test_a_few_operations_have_a_box_each() -> None:
+    found = boxing(layers(3, 4))
+    assert len(set(found.box_of.values())) == 12
+    assert found.lines["net.layers.0.op.0"] == ("%net.layers.0.op.0", "exp", "f32[]")
+
+
+def test_some_layers_have_a_box_each() -> None:
+    found = boxing(layers(8, 10))
+    assert [lines[0] for lines in found.lines.values()] == [f"net.layers.{i}: 10 ops" for i in range(8)]
+
+
+def test_many_layers_are_spread_over_few_boxes_at_each_place() -> None:
+    found = boxing([*layers(32, 10), *layers(9, 10, "end", "gpu:1")])
+    titles = [lines[0] for lines in found.lines.values()]
+    assert titles == [
+        "net.layers.0 to 7: 80 ops",
+        "net.layers.8 to 15: 80 ops",
+        "net.layers.16 to 23: 80 ops",
+        "net.layers.24 to 31: 80 ops",
+        "end.layers.0 to 2: 30 ops",
+        "end.layers.3 to 5: 30 ops",
+        "end.layers.6 to 8: 30 ops",
+    ]
+
+
+def test_a_long_chain_without_scopes_is_one_box_per_run_at_a_place() -> None:
+    chain = [Operation(f"add.{i}", "add", f"gpu:{i // 1000 % 2}", (), "f32[]") for i in range(20_000)]
+    found = boxing(chain)
+    assert list(found.lines.values()) == [
+        ("%add.0 to %add.18999: 10000 ops", "10000 add"),
+        ("%add.1000 to %add.19999: 10000 ops", "10000 add"),
+    ]

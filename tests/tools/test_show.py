@@ -1,0 +1,111 @@
+"""Graphs and programs as text and as pictures."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import vxgraph as vx
+from tests.tools.conftest import Cli
+from vxgraph.program.text import load_program
+from vxgraph.tools.draw.render import find_renderer, render
+
+Golden = Callable[..., None]
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_graph_is_shown_as_its_text(cli: Cli) -> None:
+    shown = cli.succeeds("show", "mlp.py:mlp")
+    assert vx.parse_graph(shown).text() == shown
+    assert "@gpu:1" in shown
+
+
+def test_with_a_machine_the_program_is_shown(cli: Cli) -> None:
+    cli.succeeds("compile", "mlp.py:mlp", "-m", "h200-x2", "-o", "mlp.vxp")
+    assert cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2") == load_program("mlp.vxp").text()
+    assert cli.succeeds("show", "mlp.vxp") == load_program("mlp.vxp").text()
+
+
+def test_a_program_that_does_not_fit_is_shown_all_the_same(cli: Cli) -> None:
+    assert cli.succeeds("show", "mlp.py:mlp", "-m", "./small.toml").startswith('program "mlp" version')
+
+
+def test_a_programs_drawing_has_clusters_notes_and_red_transfers(cli: Cli, golden: Golden) -> None:
+    golden(cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2", "--format", "dot"))
+
+
+def test_a_loops_drawing_nests_it_in_every_place_that_it_runs_at(cli: Cli, golden: Golden) -> None:
+    golden(cli.succeeds("show", "tiny.py:tiny", "-m", "h200-x2", "--format", "dot"))
+
+
+def test_a_graphs_drawing_has_a_cluster_for_what_is_not_placed(cli: Cli, golden: Golden) -> None:
+    golden(cli.succeeds("show", "tiny.py:tiny", "--format", "dot"))
+
+
+def test_layers_of_a_large_program_share_boxes(cli: Cli, golden: Golden) -> None:
+    golden(cli.succeeds("show", "tiny.py:tiny", "--set", "layers=40", "-m", "h200-x2", "--format", "dot"))
+
+
+def test_a_drawing_does_not_depend_on_the_hash_seed(cli: Cli) -> None:
+    cli.succeeds("compile", "tiny.py:tiny", "--set", "layers=40", "-m", "h200-x2", "-o", "tiny.vxp")
+    command = [sys.executable, "-c", "from vxgraph.tools.cli import main; main()", "show", "tiny.vxp", "-f", "dot"]
+    texts = {
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(texts) == 1
+    assert texts == {cli.succeeds("show", "tiny.vxp", "-f", "dot").encode()}
+
+
+def test_png_and_svg_are_pictures_and_the_suffix_says_which(cli: Cli) -> None:
+    assert cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2", "-o", "mlp.png") == ""
+    data = (cli.folder / "mlp.png").read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert data[12:16] == b"IHDR"
+    assert min(struct.unpack(">II", data[16:24])) > 100
+    cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2", "-o", "mlp.svg")
+    svg = ET.parse(cli.folder / "mlp.svg").getroot()
+    words = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"gpu:0", "gpu:1", "host", "%silu.gpu1", "1.00 KiB"} <= set(words)
+
+
+def test_a_format_outweighs_the_suffix(cli: Cli) -> None:
+    cli.succeeds("show", "mlp.py:mlp", "--format", "dot", "-o", "mlp.txt")
+    assert (cli.folder / "mlp.txt").read_text().startswith("digraph mlp {")
+
+
+def test_without_a_renderer_the_dot_text_is_written_and_one_line_says_how_to_get_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vxgraph.tools.commands.show.find_renderer", lambda: None)
+    assert cli.fails("show", "mlp.py:mlp", "-o", "mlp.svg") == (
+        "error: mlp.svg: nothing here draws DOT; its text is in mlp.dot, and this draws it: pip install graphviz-pure\n"
+    )
+    assert (cli.folder / "mlp.dot").read_text() == cli.succeeds("show", "mlp.py:mlp", "-f", "dot")
+    assert not (cli.folder / "mlp.svg").exists()
+
+
+def test_a_picture_needs_a_file(cli: Cli) -> None:
+    assert cli.fails("show", "mlp.py:mlp", "-f", "png") == (
+        "error: --format png makes a picture: say where to write it, like -o graph.png\n"
+    )
+
+
+def test_a_renderer_that_fails_is_quoted() -> None:
+    renderer = find_renderer()
+    assert renderer is not None
+    with pytest.raises(vx.VxError) as caught:
+        render("digraph {", "svg", renderer)
+    assert str(caught.value).startswith(f"{renderer} could not draw svg: ")
