@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import vxgraph as vx
 from vxgraph import ops
-from vxgraph.dsl.value import apply
 from vxgraph.errors import Loc
 from vxgraph.ir import graph as ir
 from vxgraph.ir.types import Array

@@ -13,6 +13,8 @@ from vxgraph.ir.types import DTYPES, Dim, describe_dim, dtype_of, unify, unify_d
 
 T, HEAD, D = Dim("T", max=8), Dim("Head", 4), Dim("D", 64)
 HERE = user_loc().file
+NAME = "a dim's name is an identifier, no dtype and none of false, inf, nan, none, true"
+LARGE = "is too large: a tensor has at most 32 dims and 9223372036854775807 bytes"
 
 
 def line() -> int:
@@ -25,9 +27,9 @@ def line() -> int:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Dim("my T", 4), "Dim('my T'): a dim's name is an identifier, no dtype and none of false, inf, nan, none, true"),
-        (lambda: Dim("bf16", 4), "Dim('bf16'): a dim's name is an identifier, no dtype and none of false, inf, nan, none, true"),
-        (lambda: Dim("inf", 4), "Dim('inf'): a dim's name is an identifier, no dtype and none of false, inf, nan, none, true"),
+        (lambda: Dim("my T", 4), "Dim('my T'): " + NAME),
+        (lambda: Dim("bf16", 4), "Dim('bf16'): " + NAME),
+        (lambda: Dim("inf", 4), "Dim('inf'): " + NAME),
         (lambda: Dim("T"), "Dim('T'): give a size, or max= for a size known at run time"),
         (lambda: Dim("T", 4, max=4), "Dim('T'): give a size, or max= for a size known at run time"),
         (lambda: Dim("T", -1), "Dim('T'): 0 to -1 is no range of sizes"),
@@ -39,7 +41,7 @@ def line() -> int:
         (lambda: vx.f32[4, -1], "-1 is no dim; wanted an int of 0 or more, or a vxgraph.Dim"),
         (lambda: vx.f32[np.int64(4)], "np.int64(4) is no dim; wanted an int of 0 or more, or a vxgraph.Dim"),
         (lambda: vx.f32["T"], "'T' is no dim; wanted an int of 0 or more, or a vxgraph.Dim"),
-        (lambda: vx.f32[2**62, 2], "f32[4611686018427387904, 2] is too large: a tensor has at most 32 dims and 9223372036854775807 bytes"),
+        (lambda: vx.f32[2**62, 2], "f32[4611686018427387904, 2] " + LARGE),
     ],
 )  # fmt: skip
 def test_a_dim_or_type_that_cannot_be_is_refused_at_its_line(make, message: str):

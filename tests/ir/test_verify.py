@@ -94,8 +94,11 @@ MISTAKES = {
     "a result that is nowhere": ('result "y" = %b', "result 'y' names %b, which graph 'g' does not define"),
     "an emit that is nowhere": ('emit "y" = %b', "emit 'y' names %b, which graph 'g' does not define"),
     "a result given twice": ('result "y" = %x\n  result "y" = %x', "result 'y' is given twice"),
-    "a result of a body's value": (loop() + '\n  result "y" = %n', "result 'y' names %n, which graph 'g' does not define"),
-}  # fmt: skip
+    "a result of a body's value": (
+        loop() + '\n  result "y" = %n',
+        "result 'y' names %n, which graph 'g' does not define",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", MISTAKES)
