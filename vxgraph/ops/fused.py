@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from string import ascii_lowercase
 from typing import Any, ClassVar
@@ -66,8 +66,8 @@ def _parse(text: str, tokens: list[str], at: int, depth: int) -> tuple[Expr, int
         if word not in ascii_lowercase or len(word) != 1:
             raise GraphError(f"expr {text!r}: {word!r} is no operand; they are a, b, c, ...")
         return Expr(None, (), ascii_lowercase.index(word)), at + 1
-    if word not in OPS or not OPS[word].elementwise:
-        raise GraphError(f"expr {text!r}: {word!r} is no elementwise op")
+    if word not in OPS or not OPS[word].elementwise or fields(OPS[word]):
+        raise GraphError(f"expr {text!r}: {word!r} is no elementwise op without attributes")
     operands: list[Expr] = []
     at += 2
     while True:
