@@ -14,7 +14,7 @@ from tests.program.recipes import Step, arrays, build, recipes
 
 MACHINE = vx.load_machine("cpu-x8")
 PLACES = st.lists(st.sampled_from([vx.CPU[k] for k in range(4)]), min_size=1, max_size=4)
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def run(graph: vx.Graph) -> dict[str, np.ndarray[Any, Any]]:

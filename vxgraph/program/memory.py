@@ -163,11 +163,11 @@ class _Groups:
     def donate(self) -> tuple[Donation, ...]:
         """Unites results with operands whose bytes nobody needs any more; says why where it cannot."""
         found: list[Donation] = []
-        readers: dict[str, list[tuple[int, Queued]]] = defaultdict(list)
+        readers: dict[str, list[tuple[int, Queued, str]]] = defaultdict(list)
         for position, instr in self.order:
             if not isinstance(instr, Emit | Loop | View):
                 for value in reads(instr):
-                    readers[self.find(value)].append((position, instr))
+                    readers[self.find(value)].append((position, instr, value))
         for position, instr in self.order:
             if not isinstance(instr, Dispatch) or instr.op.donates is None or len(instr.inputs) <= instr.op.donates:
                 continue
@@ -189,16 +189,17 @@ class _Groups:
         into.values += other.values
         into.last = max(into.last, other.last)
 
-    def _obstacle(self, operand: str, position: int, instr: Dispatch, readers: list[tuple[int, Queued]]) -> str:
+    def _obstacle(self, operand: str, position: int, instr: Dispatch, readers: list[tuple[int, Queued, str]]) -> str:
         """Why the operand's bytes must stay, or nothing."""
         group = self.groups[self.find(operand)]
         if group.kind == "param":
             return f"%{operand} is resident"
-        for at, reader in readers:
+        for at, reader, value in readers:
+            what = f"%{operand}" if value == operand else f"%{operand}, as %{value},"
             if at > position or (at == position and instr.inputs.count(operand) > 1):
-                return f"%{operand} is read later by %{reader.name}"
+                return f"{what} is read later by %{reader.name}"
             if at < position and reader.queue != instr.queue:
-                return f"%{operand} may still be read by %{reader.name} on {reader.queue}"
+                return f"{what} may still be read by %{reader.name} on {reader.queue}"
         if group.last > position:
             return f"%{operand} is needed again in the next step"
         if self.groups[self.find(instr.name)].first < position:
