@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import vxgraph as vx
+from vxgraph.tools.draw.dot import to_dot
 from vxgraph.tools.draw.scopes import Operation, boxing
 from vxgraph.tools.draw.sketch import Edge, Move, Sketch
 from vxgraph.tools.draw.walk import sketch_graph, sketch_program
@@ -75,6 +76,24 @@ def test_a_carried_value_comes_from_before_the_loop_and_from_the_last_step() -> 
     assert edge(sketch, "start", "first") == Edge("start", "first")
     assert edge(sketch, "last", "first") == Edge("last", "first", later=True)
     assert edge(sketch, "last", "result y") == Edge("last", "result y")
+
+
+def test_a_carried_value_that_crosses_in_every_step_has_its_bytes_on_one_edge() -> None:
+    with vx.Graph("g") as g:
+        with vx.on(vx.GPU[1]):
+            x = vx.exp(vx.input("x", vx.f32[8]), name="start")
+
+        def step(v: vx.Value) -> list[vx.Value]:
+            with vx.on(vx.GPU[0]):
+                first = vx.neg(v, name="first")
+            with vx.on(vx.GPU[1]):
+                return [vx.exp(first, name="last")]
+
+        (out,), _ = vx.loop(step, [x], max_steps=4)
+        vx.output("y", out)
+    dot = to_dot(sketch_program(vx.compile(g, vx.load_machine("h200-x2"))))
+    into = sorted(line.split(" color")[0].strip() for line in dot.splitlines() if "-> first " in line)
+    assert into == ['"start.step.next" -> first [label="next step"', r'start -> first [label="%start.step.gpu0\n32 B x4"']
 
 
 def layers(count: int, ops: int, net: str = "net", place: str = "gpu:0") -> list[Operation]:

@@ -52,8 +52,10 @@ def to_dot(sketch: Sketch) -> str:
     for place, (fill, line) in _colours(sketch.boxes).items():
         inside = [box for box in sketch.boxes if box.cluster == place]
         dot.subgraph(_cluster(place, (), inside, fill, line))
+    labelled: set[Move] = set()
     for edge in _shown(sketch):
-        dot.edge(edge.src, edge.dst, **_edge(edge))
+        dot.edge(edge.src, edge.dst, **_edge(edge, labelled))
+        labelled.update(edge.moves)
     return dot.source.rstrip("\n") + "\n"
 
 
@@ -91,13 +93,15 @@ def _shown(sketch: Sketch) -> list[Edge]:
     return [e for e in sketch.edges if notes.get(e.src, 0) <= NOTED_EDGES]
 
 
-def _edge(edge: Edge) -> dict[str, str]:
+def _edge(edge: Edge, labelled: set[Move]) -> dict[str, str]:
+    """A transfer's bytes are on its first edge alone: a carried value has another one, from the step before."""
     found: dict[str, str] = {}
     if edge.moves:
         peer = any(m.kind == "peer" for m in edge.moves)
         colour = PEER if peer else HOST_MOVE
         found |= {"color": colour, "fontcolor": colour, "penwidth": "3" if peer else "1.4"}
-        found["label"] = _text((*_move_lines(edge.moves), *(["next step"] if edge.later else [])))
+        new = tuple(m for m in edge.moves if m not in labelled)
+        found["label"] = _text((*_move_lines(new), *(["next step"] if edge.later else [])))
     if edge.later:
         found |= {"style": "dashed", "constraint": "false"}
     elif edge.src.startswith("params at "):
@@ -107,6 +111,8 @@ def _edge(edge: Edge) -> dict[str, str]:
 
 def _move_lines(moves: tuple[Move, ...]) -> list[str]:
     """`%silu.gpu1`, `1.00 KiB`; several together are counted, and what goes to or from the host needs no name."""
+    if not moves:
+        return []
     counts = {m.count for m in moves}
     times = f" x{min(counts)}" if len(counts) == 1 and counts != {1} else ""
     size = show_bytes(sum(m.nbytes for m in moves)) + times
