@@ -75,6 +75,7 @@ def generate(
     """
     decoding = Decoding(max_tokens, temperature, top_p, seed)
     bound = bindings_of(bind or [])
+    _check_folder(trace)
     text = _read_prompt(prompt)
     saved = _Saved.load(program, place=place, machine=machine, max_len=max_len, dtype=dtype)
     opened = open_model(model, dtype=saved.dtype if saved else dtype, tokenizer=tokenizer, console=Console(stderr=True))
@@ -117,6 +118,12 @@ class _Saved:
             raise vx.VxError(f"{option} is decided in {file}; leave it out, or compile another program with it")
         program = vx.load_program(file)
         return cls(file, program, dtype_of(program, file))
+
+
+def _check_folder(file: Path | None) -> None:
+    """`VxError` where a file cannot be written later for want of its folder: a run is long to lose."""
+    if file is not None and not file.parent.is_dir():
+        raise vx.VxError(f"{file}: there is no folder {file.parent} to write it to")
 
 
 def _read_prompt(prompt: str) -> str:

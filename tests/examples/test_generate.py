@@ -1,0 +1,199 @@
+"""`generate` on the command line: the same text at every placement, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vxgraph as vx
+from examples.llama2.config import PRESETS
+from examples.llama2.fetch import locate
+from examples.llama2.generate import Decoding, Generation, plan
+from examples.llama2.tokenizer import open_tokenizer
+from tests.examples.tiny_cli import CONFIG, HELLO, PARAMS, PLACES, REPOSITORY, run, textbook
+
+# Text.
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_ids_are_those_of_the_textbook_at_every_placement(tiny_model: Path, place: str):
+    result = run("generate", "--model", tiny_model, "--prompt", "Hello", "--ids", "--max-tokens", 12, "--place", place)
+    assert (result.exit_code, result.stdout) == (0, " ".join(map(str, textbook(12))) + "\n")
+
+
+SUMMARY = """
+max tokens: 12 tokens; prefill 2 tokens at R tokens/s, decode 11 steps at R tokens/s
+
+place   device        kernels run     resident
+──────────────────────────────────────────────
+cpu:0   numpy:cpu:0            43   309.75 KiB
+cpu:1   numpy:cpu:1           468   309.75 KiB
+
+from    to      transfers   planned   observed
+──────────────────────────────────────────────
+cpu:0   cpu:1           5   1,028 B    1,028 B
+host    cpu:0           6      36 B       36 B
+host    cpu:1           4      24 B       24 B
+cpu:0   host            2       8 B        8 B
+cpu:1   host           22      55 B       55 B
+
+hand-over cpu:0 -> cpu:1: 4 K and V transfers, planned 1,024 B, observed 1,024 B
+the run conforms to the plan: places, counts and bytes were observed, and are as planned
+"""
+
+
+def test_text_goes_to_standard_output_and_what_happened_to_standard_error(tiny_model: Path):
+    result = run("generate", "--model", tiny_model, "--prompt", "Hello", "--max-tokens", 12, "-m", "cpu-x2")
+    tokenizer = open_tokenizer(tiny_model.parent / "tokenizer.bin")
+    assert result.stdout == tokenizer.decode(textbook(12), after=HELLO) + "\n"
+    assert re.sub(r"at \d+\.\d tokens/s", "at R tokens/s", result.stderr) == SUMMARY
+
+
+def test_the_prompt_is_read_from_standard_input(tiny_model: Path):
+    given = run("generate", "--model", tiny_model, "--prompt", "Hello wo", "--ids", "--max-tokens", 5)
+    read = run("generate", "--model", tiny_model, "--prompt", "-", "--ids", "--max-tokens", 5, stdin="Hello wo\n")
+    assert (read.exit_code, read.stdout) == (0, given.stdout)
+    assert len(given.stdout.split()) == 5
+
+
+def test_a_seed_gives_the_same_tokens_at_every_placement_and_another_seed_others(tiny_model: Path):
+    sampled = ["generate", "--model", tiny_model, "--prompt", "Hello", "--ids", "--max-tokens", 12, "--temperature", 3]
+    texts = [run(*sampled, "--seed", 5, "--place", place).stdout for place in PLACES]
+    assert texts[0] == texts[1] == texts[2] != run(*sampled, "--seed", 6).stdout
+
+
+def test_a_run_is_audited_and_traced(tiny_model: Path, tmp_path: Path):
+    trace = tmp_path / "trace.json"
+    result = run(
+        "generate",
+        "--model",
+        tiny_model,
+        "--prompt",
+        "Hello",
+        "--max-tokens",
+        3,
+        "--audit",
+        "--trace",
+        trace,
+        "-m",
+        "cpu-x2",
+    )
+    assert result.exit_code == 0
+    names = [e["name"] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert sum("handover.layers.0.k" in name for name in names) == 1
+    assert sum("decode.sample" in name and "host" not in name for name in names) == 2
+
+
+# How it ends.
+
+
+@pytest.mark.parametrize(
+    ("stop", "max_tokens", "ended", "count"),
+    [
+        (3, 60, "end of turn", 3),
+        (0, 60, "end of turn", 0),
+        (3, 4, "end of turn", 3),
+        (3, 3, "max tokens", 3),
+        (None, 1, "max tokens", 1),
+        (None, 60, "context full", 15),
+        (None, 10**12, "context full", 15),
+    ],
+)
+@pytest.mark.parametrize("place", ["single", "disaggregated"])
+def test_a_generation_says_how_it_ended(place: str, stop: int | None, max_tokens: int, ended: str, count: int):
+    ids = textbook(15)
+    stop_ids = [] if stop is None else [ids[stop]]
+    assert stop is None or ids[stop] not in ids[:stop]
+    program = plan(CONFIG, place, vx.load_machine("cpu-x2"), max_len=16)
+    with vx.Session(program, PARAMS) as session:
+        generation = Generation(session, HELLO, Decoding(max_tokens), stop_ids=stop_ids)
+        assert list(generation) == ids[:count]
+        assert generation.ended == ended
+        assert generation.yielded == count
+        assert session.report.conforms()
+
+
+def test_ctrl_c_ends_with_a_clean_line(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(self: Generation) -> Iterator[int]:
+        yield HELLO[1]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Generation, "__iter__", interrupted)
+    result = run("generate", "--model", tiny_model, "--prompt", "Hello", "-m", "cpu-x2")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, " Hello\n", "interrupted\n")
+
+
+# The other commands.
+
+
+def test_models_lists_every_preset():
+    result = run("models")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines()[2:]]
+    assert [row[0] for row in rows] == list(PRESETS)
+    assert " ".join(rows[3]) == "llama2-7b 6,738 M 32 4096 f16 give a path"
+
+
+def test_fetch_of_an_unknown_model_says_which_there_are():
+    result = run("fetch", "gpt-5")
+    assert (result.exit_code, result.stderr) == (1, "error: no model 'gpt-5' can be fetched; there are: smollm2-135m\n")
+
+
+# The real model.
+
+MOON = (
+    "The moon is a celestial body that orbits Earth, and it is a breathtaking sight that captivates our imagination "
+    "and inspires awe.\n"
+)
+ASK = ["--chat", "--prompt", "Write one sentence about the moon."]
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Path:
+    found = locate()
+    if found is None:
+        pytest.skip("SmolLM2 is not here; get it with: python -m examples.llama2 fetch")
+    return found
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("place", PLACES)
+def test_smollm2_writes_a_sentence_about_the_moon(smollm2: Path, place: str):
+    result = run("generate", *ASK, "--place", place, "-m", "cpu-x2")
+    assert (result.exit_code, result.stdout) == (0, MOON)
+    assert "end of turn: 25 tokens; prefill 37 tokens" in result.stderr
+
+
+@pytest.mark.model
+def test_smollm2_knows_the_capital_of_france(smollm2: Path):
+    result = run("generate", "--prompt", "The capital of France is", "--max-tokens", 5, "--ids")
+    assert (result.exit_code, result.stdout) == (0, "7042 30 198 198 504\n")
+
+
+@pytest.mark.model
+def test_smollm2_runs_from_a_program_that_was_compiled_without_weights(smollm2: Path, tmp_path: Path):
+    saved = tmp_path / "s.vxp"
+    compiled = run("compile", "--model", "smollm2-135m", "--place", "disaggregated", "-m", "cpu-x2", "-o", saved)
+    assert compiled.exit_code == 0
+    result = run("generate", "--program", saved, *ASK)
+    assert (result.exit_code, result.stdout) == (0, MOON)
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
+def test_one_replica_of_smollm2_stays_below_2_2_times_its_weights(smollm2: Path):
+    measure = (
+        "import resource, sys; from examples.llama2.__main__ import app; app(sys.argv[1:], standalone_mode=False); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    command = [sys.executable, "-c", measure, "generate", *ASK, "--place", "single"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    text, peak = done.stdout.splitlines()
+    assert text + "\n" == MOON
+    assert int(peak) * 1024 < 2.2 * 4 * 134_515_008
