@@ -93,7 +93,10 @@ def test_a_carried_value_that_crosses_in_every_step_has_its_bytes_on_one_edge() 
         vx.output("y", out)
     dot = to_dot(sketch_program(vx.compile(g, vx.load_machine("h200-x2"))))
     into = sorted(line.split(" color")[0].strip() for line in dot.splitlines() if "-> first " in line)
-    assert into == ['"start.step.next" -> first [label="next step"', r'start -> first [label="%start.step.gpu0\n32 B x4"']
+    assert into == [
+        '"start.step.next" -> first [label="next step"',
+        r'start -> first [label="%start.step.gpu0\n32 B x4"',
+    ]
 
 
 def layers(count: int, ops: int, net: str = "net", place: str = "gpu:0") -> list[Operation]:

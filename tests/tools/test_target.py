@@ -87,6 +87,7 @@ def test_a_file_that_is_not_there_is_one_line(cli: Cli) -> None:
         ("import json\njson.loads('{')\n", "bad.py:2: importing bad.py raised JSONDecodeError: Expecting property name "
          "enclosed in double quotes: line 1 column 2 (char 1)"),
         ("def f():\n    return [][1]\n", "bad.py:2: f() raised IndexError: list index out of range"),
+        ("def g():\n    return {}['k']\ndef f():\n    return g()\n", "bad.py:2: f() raised KeyError: 'k'"),
         ("def f():\n    pass\n", "bad.py:1: f() returned NoneType, wanted the graph: end it with 'return g'"),
     ],
 )  # fmt: skip
