@@ -113,7 +113,7 @@ class Donation:
     value: str
     operand: str
     donated: bool
-    why: str = ""
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -111,7 +110,7 @@ def _lines(program: Program, *, full: bool) -> Iterator[str]:
         yield (
             f"  donation %{d.value} from %{d.operand}"
             if d.donated
-            else (f"  copy %{d.value} of %{d.operand} why {quote(d.why)}")
+            else f"  copy %{d.value} of %{d.operand}" + (f" why {quote(d.why)}" if full and d.why else "")
         )
 
 
@@ -162,15 +161,13 @@ def _loc(loc: Loc | None, full: bool) -> str:
 
 def save_program(program: Program, path: Path) -> None:
     """Writes the text whole or not at all. ProgramError where the folder does not take it."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-            try:
-                file.write(program.text())
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        try:
+            part.write_text(program.text(), encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise ProgramError(f"{path}: cannot write: {error.strerror}") from None
 
@@ -330,10 +327,12 @@ class _ProgramReader:
         if not outputs:
             r.fail(f"expected an instruction, found {r.text!r}")
         r.expect("=", f"%{outputs[-1]}")
-        if r.accept("loop"):
-            return self._loop(outputs[0], here)
-        if r.text in ("upload", "download", "transfer_peer", "view"):
-            return self._move(r.word("an instruction"), outputs, here)
+        if r.text in ("loop", "upload", "download", "transfer_peer", "view"):
+            verb = r.word("an instruction")
+            first, *more = outputs
+            if more:
+                r.fail(f"{verb} defines one value, not {', '.join(f'%{o}' for o in outputs)}", loc=here)
+            return self._loop(first, here) if verb == "loop" else self._move(verb, first, here)
         cls, inputs, attributes = read_op_head(r, self.dims)
         op = make_op(r, cls, attributes)
         r.expect(":", f"{op.name}'s operands")
@@ -349,11 +348,13 @@ class _ProgramReader:
         return read_place(self.r)
 
     def _tail(self, here: Loc) -> tuple[tuple[str, ...], str, Loc]:
-        after = self.r.values() if self.r.accept("after") else ()
+        after: tuple[str, ...] = ()
+        if self.r.accept("after"):
+            after = self.r.values() or (self.r.value(),)
         why = self.r.string("a reason") if self.r.accept("why") else ""
         return after, why, read_loc(self.r) or here
 
-    def _move(self, verb: str, outputs: tuple[str, ...], here: Loc) -> Instruction:
+    def _move(self, verb: str, dst: str, here: Loc) -> Instruction:
         r = self.r
         r.expect("(", verb)
         src = r.value()
@@ -361,16 +362,16 @@ class _ProgramReader:
         r.expect(":", f"{verb}'s operand")
         type, topology = read_type(r, self.dims), self._place()
         if verb == "view":
-            return View(src, outputs[0], type, topology, read_loc(r) or here)
+            return View(src, dst, type, topology, read_loc(r) or here)
         if verb != "transfer_peer":
             cls = Upload if verb == "upload" else Download
-            return cls(src, outputs[0], type, topology, *self._tail(here))
+            return cls(src, dst, type, topology, *self._tail(here))
         r.expect("->", f"@{topology}")
-        dst, loc = read_place(r), r.loc
+        to, loc = read_place(r), r.loc
         route: Any = r.word("a route")
         if route not in ROUTES:
             r.fail(f"{route!r} is no route; there are {', '.join(ROUTES)}", loc=loc)
-        return TransferPeer(src, outputs[0], type, topology, dst, route, *self._tail(here))
+        return TransferPeer(src, dst, type, topology, to, route, *self._tail(here))
 
     def _loop(self, steps: str, here: Loc) -> Loop:
         r = self.r
