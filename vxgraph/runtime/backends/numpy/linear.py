@@ -28,7 +28,7 @@ def _one_row(a: TensorType) -> bool:
 
 def _row_by_weight(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
     """One row and a weight [N, K]: a matrix-vector product, quicker weight first than NumPy's way from the row."""
-    np.matmul(ins[1], ins[0].ravel(), out=outs[0].reshape(-1))
+    np.dot(ins[1], ins[0].ravel(), out=outs[0].reshape(-1))  # half a microsecond less than matmul to begin
 
 
 def _matrices(a: Array, b: Array, out: Array) -> None:
