@@ -3,15 +3,15 @@
     @given(graphs(places=[CPU[0], CPU[1]]))       graphs that compile and can be interpreted (see `arrays`)
     @given(texts())                               graphs with odd reasons, lines and names, for the text format
 
-A graph is drawn step by step; a step takes its operands from a pool of values by their type, and where the pool has
-none, from the graph's inputs, which have every type that a step asks for.
+A graph is drawn step by step; a step takes its operands by type from a pool of values, preferably new ones, so that
+little of a graph is dead. The pool begins with inputs of every type that a step asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,11 @@ def arrays(graph: ir.Graph, seed: int = 0) -> tuple[dict[str, Array], dict[str, 
     return {i.name: array(i.type) for i in graph.args}, {i.name: array(i.type) for i in graph.params}
 
 
+def _newest(draw: Draw, values: Sequence[vx.Value]) -> vx.Value:
+    """One of the last four values."""
+    return draw(st.sampled_from(values[-1:-5:-1]))
+
+
 class _Steps:
     """One step per method: it takes operands by type and gives a value."""
 
@@ -69,13 +74,13 @@ class _Steps:
         self.pool = pool
 
     def of(self, type: vx.TensorType) -> vx.Value:
-        return self.draw(st.sampled_from([v for v in self.pool if v.type == type]))
+        return _newest(self.draw, [v for v in self.pool if v.type == type])
 
     def floats(self) -> vx.Value:
-        return self.draw(st.sampled_from([v for v in self.pool if v.type.dtype.kind == "float"]))
+        return _newest(self.draw, [v for v in self.pool if v.type.dtype.kind == "float"])
 
     def any(self) -> vx.Value:
-        return self.draw(st.sampled_from(self.pool))
+        return _newest(self.draw, self.pool)
 
     def unary(self) -> vx.Value:
         f = self.draw(st.sampled_from([vx.neg, vx.exp, vx.sqrt, vx.rsqrt, vx.silu, vx.gelu, vx.relu]))
@@ -204,9 +209,11 @@ def _graphs(draw: Draw, places: Sequence[vx.Topology], max_steps: int, loops: in
             for name, type in types.items():
                 with _somewhere(draw, places):
                     pool.append(make(name, type))
-        _steps(draw, pool, places, max_steps, loops)
-        for k in range(draw(st.integers(1, 3))):
-            vx.output(f"out{k}", draw(st.sampled_from(pool)))
+        inputs = len(pool)
+        _Builder(draw, places).steps(pool, max_steps, loops)
+        made = [v for v in pool[inputs:] if draw(st.booleans())]
+        for k, value in enumerate([*made, pool[-1], draw(st.sampled_from(pool))]):
+            vx.output(f"out{k}", value)
     return g.build()
 
 
@@ -215,35 +222,49 @@ def _somewhere(draw: Draw, places: Sequence[vx.Topology]) -> Any:
     return where(draw(st.sampled_from(places))) if where else nullcontext()
 
 
-def _steps(draw: Draw, pool: Pool, places: Sequence[vx.Topology], most: int, loops: int) -> None:
-    names = (*STEPS, "loop", "loop", "emit") if loops else (*STEPS, "emit")
-    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=most)):
-        with _somewhere(draw, places):
-            if name == "loop":
-                pool.extend(_loop(draw, pool, places, loops - 1))
-            elif name == "emit":
-                vx.emit(f"emit{len(pool)}.{draw(st.integers(0, 10**9))}", draw(st.sampled_from(pool)))
-            else:
-                pool.append(getattr(_Steps(draw, pool), name)())
+@dataclass
+class _Builder:
+    """Draws steps, and counts the names of emits."""
+
+    draw: Draw
+    places: Sequence[vx.Topology]
+    emits: int = 0
+
+    def steps(self, pool: Pool, most: int, loops: int) -> None:
+        """Adds up to `most` steps to the open graph and their values to the pool."""
+        names = (*STEPS, *("unary", "binary", "emit") * 3, *("loop",) * (4 if loops else 0))
+        for name in self.draw(st.lists(st.sampled_from(names), min_size=min(most, 3), max_size=most)):
+            with _somewhere(self.draw, self.places):
+                if name == "loop":
+                    pool.extend(self.loop(pool, loops - 1))
+                elif name == "emit":
+                    self.emits += 1
+                    vx.emit(f"emit{self.emits}", _newest(self.draw, pool))
+                else:
+                    pool.append(getattr(_Steps(self.draw, pool), name)())
+
+    def loop(self, pool: Pool, loops: int) -> list[vx.Value]:
+        """A loop over some of the pool's values: its outputs."""
+        inits = self.draw(st.lists(st.sampled_from(pool[::-1]), min_size=1, max_size=3))
+
+        def body(*carried: vx.Value) -> list[vx.Value]:
+            inner = [*pool, *carried]
+            self.steps(inner, 5, loops)
+            stop = self.draw(st.sampled_from([None, True, inner[-1]]))
+            if stop is not None:
+                vx.stop(vx.constant(True) if stop is True else _holds(stop))
+            return [_newest(self.draw, [v for v in inner if v.type == c.type]) for c in carried]
+
+        limit = self.draw(st.sampled_from([None, *(v for v in pool if v.type == INDEX)]))
+        outs, done = vx.loop(body, inits, max_steps=self.draw(st.integers(1, 3)), steps=limit)
+        return [*outs, done]
 
 
-def _loop(draw: Draw, pool: Pool, places: Sequence[vx.Topology], loops: int) -> list[vx.Value]:
-    inits = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3))
-
-    def body(*carried: vx.Value) -> list[vx.Value]:
-        inner = [*pool, *carried]
-        _steps(draw, inner, places, 4, loops)
-        if draw(st.booleans()):
-            vx.stop(draw(st.sampled_from([v for v in (inner[-1] == inner[-1],) if v.dims == ()] or [_true()])))
-        return [draw(st.sampled_from([v for v in inner if v.type == c.type])) for c in carried]
-
-    limit = draw(st.sampled_from([None, *(v for v in pool if v.type == INDEX)]))
-    outs, done = vx.loop(body, inits, max_steps=draw(st.integers(1, 3)), steps=limit)
-    return [*outs, done]
-
-
-def _true() -> vx.Value:
-    return vx.constant(True)
+def _holds(x: vx.Value) -> vx.Value:
+    """A predicate of a value of any type: its first element is its own equal."""
+    while x.dims:
+        x = vx.max(x, axis=0)
+    return x == x
 
 
 # Text: what graphs may hold besides.
