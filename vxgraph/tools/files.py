@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -26,19 +26,25 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Writes an .npz file; VxError where the folder does not take it."""
-    named: dict[str, Any] = dict(arrays)
-    _write(path, lambda file: np.savez(file, **named))
+    _write(path, lambda file: _fill_npz(file, arrays))
+
+
+def _fill_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    # numpy.savez takes names as keywords, and so refuses an array called `file`.
+    with zipfile.ZipFile(file, "w") as held:
+        for name, array in arrays.items():
+            with held.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _write(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".part", delete=False) as file:
-            try:
+        try:
+            with part.open("wb") as file:
                 fill(file)
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise VxError(f"{path}: cannot write: {error.strerror}") from None
