@@ -113,8 +113,8 @@ def test_cuda_without_a_backend_for_it_says_what_is_missing() -> None:
     with pytest.raises(BindError) as e:
         resolve({"gpu:0": "cuda:0"}, (G0,), backends={"numpy": NumpyBackend()})
     assert str(e.value) == (
-        "gpu:0=cuda:0: no backend here offers CUDA devices, and this version of vxgraph comes without its CuPy backend "
-        "(what that needs: pip install 'vxgraph[cuda12]' or 'vxgraph[cuda13]'); bind gpu:0=numpy"
+        "gpu:0=cuda:0: no CUDA device is found here; with one, pip install 'vxgraph[cuda12]' or 'vxgraph[cuda13]'; "
+        "without, bind gpu:0=numpy"
     )
 
 

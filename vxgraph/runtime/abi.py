@@ -112,6 +112,15 @@ class Backend(Protocol):
         """
         ...
 
+    def batch(
+        self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
+    ) -> Kernel | None:
+        """Dispatches on these tensors as one kernel without operands, run many times (a captured graph).
+
+        None where the backend gains nothing by it. Each of them counts as dispatched.
+        """
+        ...
+
     def wait(self, event: Event) -> None:
         """Returns when the event has happened."""
         ...

@@ -4,7 +4,7 @@
     resolve("numpy", ...)                                   every topology on NumPy
     resolve({"gpu:0": "cuda:0", "gpu:1": "cuda:0"}, ...)    as written; nothing is left out, nothing is guessed
 
-Backends are found through the entry-point group `vxgraph.backends`; NumPy's is always there.
+Backends are found through the entry-point group `vxgraph.backends`; NumPy's and CuPy's are always there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import cast
 
 from vxgraph.errors import BindError
 from vxgraph.runtime.abi import Backend, DeviceInfo
+from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.topology.ids import CPU, GPU, Topology, parse_topology
 
 GROUP = "vxgraph.backends"
-NUMPY = "numpy"
+NUMPY, CUPY = "numpy", "cupy"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ Bind = str | Mapping[str, str] | Mapping[Topology, str] | Mapping[str | Topology
 
 def find_backends() -> dict[str, Backend]:
     """A fresh instance of every backend that is installed here, by name; BindError for one that does not load."""
-    found: dict[str, Backend] = {NUMPY: NumpyBackend()}
+    found: dict[str, Backend] = {NUMPY: NumpyBackend(), CUPY: CupyBackend()}
     for point in entry_points(group=GROUP):
         if point.name not in found:
             found[point.name] = _load(point)
@@ -111,8 +112,8 @@ def _offered(topology: Topology, target: str, offers: Offers) -> tuple[Backend, 
     scheme = target.partition(":")[0]
     if scheme == "cuda" and not any(t.partition(":")[0] == scheme for t in offers):
         raise BindError(
-            f"{topology}={target}: no backend here offers CUDA devices, and this version of vxgraph comes without its "
-            f"CuPy backend (what that needs: pip install 'vxgraph[cuda12]' or 'vxgraph[cuda13]'); bind {topology}=numpy"
+            f"{topology}={target}: no CUDA device is found here; with one, pip install 'vxgraph[cuda12]' or "
+            f"'vxgraph[cuda13]'; without, bind {topology}=numpy"
         )
     raise BindError(f"{topology}={target}: there is no device {target!r} here; there are {', '.join(sorted(offers))}")
 

@@ -19,9 +19,10 @@ from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Download, Instruction, TransferPeer, Upload
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import Backend, Buffer, Event
+from vxgraph.runtime.batch import Batcher
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.params import ParamFeed
-from vxgraph.runtime.prepare import Block, Hand, Launch, Move, Preparer, Repeat
+from vxgraph.runtime.prepare import Batch, Block, Hand, Launch, Move, Preparer, Repeat
 from vxgraph.runtime.record import Execution, count_all, records_of
 from vxgraph.runtime.state import Run
 from vxgraph.runtime.watch import Watch
@@ -41,6 +42,7 @@ class Executor:
         self.names: dict[Topology, str] = {}
         self._watch = Watch(self.backends, audit=audit, trace=trace)
         self._arenas: dict[Topology, Buffer] = {}
+        self._batcher = Batcher()
         try:
             self._open(binding)
             self._load = Preparer(program, program.load, self.backends, self._arenas)
@@ -109,7 +111,8 @@ class Executor:
             results = self._results(run)
             run.execution.finished = True
         finally:
-            run.settle_all()  # a run that was given up may still be writing
+            if not run.execution.finished:
+                run.settle_all()  # a run that was given up may still be writing
             self._end(run)
         return results
 
@@ -127,6 +130,8 @@ class Executor:
             match step:
                 case Launch():
                     self._launch(step, run)
+                case Batch():
+                    self._launch_batch(step, run)
                 case Move():
                     self._move(step, run)
                 case Hand(index, instr):
@@ -148,8 +153,10 @@ class Executor:
         done, stopped = 0, False
         while done < limit and not stopped:
             group: Emitted = {}
-            yield from self._steps(step.block, run, group)
-            run.settle(step.block.tails)
+            steady = done > 0 and not self._watch.everything
+            block = self._batcher.block(step.block, run.execution.sizes) if steady else step.block
+            yield from self._steps(block, run, group)
+            run.settle(block.tails)
             done += 1
             record.steps += 1
             stopped = loop.stop is not None and bool(run.host(loop.stop))
@@ -178,6 +185,28 @@ class Executor:
         events[step.name] = event
         if self._watch.everything or record.count == 1:
             self._watch.observe(step, run, record, start, seconds)
+
+    def _launch_batch(self, batch: Batch, run: Run) -> None:
+        """Dispatches many kernels as one; each keeps its count, and the first one the time of all."""
+        step, records = batch.first, run.execution.records
+        run.settle(step.foreign)
+        start = perf_counter()
+        try:
+            event = step.backend.dispatch(
+                batch.kernel,
+                (),
+                (),
+                step.topology,
+                sizes=run.execution.sizes,
+                after=[run.events[name] for name in step.after],
+            )
+        except RunError as error:
+            raise _at(step, error) from error
+        records[step.index].seconds += perf_counter() - start
+        for launch in batch.launches:
+            records[launch.index].count += 1
+        for name in batch.names:
+            run.events[name] = event
 
     def _move(self, step: Move, run: Run) -> None:
         """Moves, asks the backend how much it moved, and keeps the account."""

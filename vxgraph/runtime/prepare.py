@@ -67,6 +67,20 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive dispatches on one topology that the backend takes as one; others wait for `names`."""
+
+    launches: tuple[Launch, ...]
+    kernel: Kernel
+    names: tuple[str, ...]
+
+    @property
+    def first(self) -> Launch:
+        """The launch whose waits are the batch's."""
+        return self.launches[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Hand:
     """An emit."""
 
@@ -88,8 +102,11 @@ class Repeat:
 class Block:
     """Steps in program order, and the last instruction of each queue: when those are done, the block is."""
 
-    steps: tuple[Launch | Move | Hand | Repeat, ...]
+    steps: tuple[Step, ...]
     tails: tuple[Tail, ...]
+
+
+Step = Launch | Batch | Move | Hand | Repeat
 
 
 class Preparer:
@@ -128,7 +145,7 @@ class Preparer:
 
     def _block(self, instructions: Iterable[Instruction], sizes: Sizes, index: int) -> tuple[Block, int]:
         """The block, and the index after its last instruction."""
-        steps: list[Launch | Move | Hand | Repeat] = []
+        steps: list[Step] = []
         last: dict[tuple[Topology, str], Tail] = {}
         for instr in instructions:
             match instr:

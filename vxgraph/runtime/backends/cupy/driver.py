@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
+from uuid import UUID
+
+import numpy as np
 
 from vxgraph.errors import BindError, RunError
 
@@ -94,7 +98,9 @@ class Driver(Protocol):
         """Any direction within one device and the host, in stream order."""
         ...
 
-    def copy_peer(self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream) -> None:
+    def copy_peer(
+        self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream
+    ) -> None:
         """From one device to another, in stream order."""
         ...
 
@@ -110,8 +116,8 @@ class Driver(Protocol):
         """The ordinal that the driver says a stream belongs to."""
         ...
 
-    def compile(self, source: str, entry: str) -> Function:
-        """A kernel of the source, for the current device."""
+    def compile(self, source: str, entry: str, shared: int) -> Function:
+        """A kernel of the source, for the current device, allowed this much dynamic shared memory (bytes)."""
         ...
 
     def launch(
@@ -154,6 +160,10 @@ class Driver(Protocol):
         """Runs a recorded graph."""
         ...
 
+    def destroy_graph(self, graph: Graph) -> None:
+        """Gives a recorded graph back."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class GemmCall:
@@ -184,20 +194,17 @@ _CAPTURE_THREAD_LOCAL = 1
 _COPY_DEFAULT = 4  # the driver infers the direction from the addresses
 _NON_BLOCKING = 1
 _NO_TIMING = 2
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_FREE_SHARED = 48 << 10  # bytes that every function may use
 
 
 def cuda_driver() -> CudaDriver | None:
     """The real driver, or None where CuPy is not installed or finds no device."""
     try:
-        import cupy
-    except ImportError:
+        driver = CudaDriver()
+    except (ImportError, OSError):  # no CuPy, or no libcuda that it could use
         return None
-    try:
-        if not cupy.cuda.runtime.getDeviceCount():
-            return None
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return None
-    return CudaDriver()
+    return driver if driver.count() else None
 
 
 class CudaDriver:
@@ -208,28 +215,34 @@ class CudaDriver:
     """
 
     def __init__(self) -> None:
-        import cupy
-        from cupy_backends.cuda.libs import cublas
-
-        self._cupy: Any = cupy
-        self._rt: Any = cupy.cuda.runtime
-        self._cublas: Any = cublas
+        self._cupy: Any = import_module("cupy")
+        self._rt: Any = self._cupy.cuda.runtime
+        self._cublas: Any = import_module("cupy_backends.cuda.libs.cublas")
         self._lib: Any = None
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._one = ctypes.c_float(1.0)
         self._zero = ctypes.c_float(0.0)
 
     def count(self) -> int:
-        """Devices visible to this process."""
-        return int(self._rt.getDeviceCount())
+        """cudaGetDeviceCount; 0 where the driver is missing or too old."""
+        try:
+            return int(self._rt.getDeviceCount())
+        except self._rt.CUDARuntimeError:
+            return 0
 
     def properties(self, ordinal: int) -> Properties:
         """Name, PCI id, UUID and memory."""
         p = self._rt.getDeviceProperties(ordinal)
-        raw = bytes(p["uuid"])[:16].hex() if isinstance(p.get("uuid"), bytes) else str(p.get("uuid", ""))
-        uuid = f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}" if len(raw) == 32 else raw
         pci = str(self._rt.deviceGetPCIBusId(ordinal)).lower()
-        return Properties(p["name"].decode(), pci, uuid, int(p["totalGlobalMem"]), (p["major"], p["minor"]))
+        capability = (int(p["major"]), int(p["minor"]))
+        return Properties(p["name"].decode(), pci, self._uuid(ordinal), int(p["totalGlobalMem"]), capability)
+
+    def _uuid(self, ordinal: int) -> str:
+        """cuDeviceGetUuid; CuPy's properties cut it at its first zero byte."""
+        device, raw = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+        self._check(self._cuda.cuDeviceGet(ctypes.byref(device), ordinal), "cuDeviceGet")
+        self._check(self._cuda.cuDeviceGetUuid_v2(raw, device), "cuDeviceGetUuid")
+        return f"GPU-{UUID(bytes=bytes(raw))}"
 
     def device(self) -> int:
         """cudaGetDevice."""
@@ -287,7 +300,9 @@ class CudaDriver:
         """cudaMemcpyAsync."""
         self._rt.memcpyAsync(dst, src, nbytes, _COPY_DEFAULT, stream)
 
-    def copy_peer(self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream) -> None:
+    def copy_peer(
+        self, dst: Pointer, dst_ordinal: int, src: Pointer, src_ordinal: int, nbytes: int, stream: Stream
+    ) -> None:
         """cudaMemcpyPeerAsync."""
         self._rt.memcpyPeerAsync(dst, dst_ordinal, src, src_ordinal, nbytes, stream)
 
@@ -311,10 +326,13 @@ class CudaDriver:
             self._cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
         return device.value
 
-    def compile(self, source: str, entry: str) -> Function:
+    def compile(self, source: str, entry: str, shared: int) -> Function:
         """NVRTC through CuPy, with its disk cache; the function of the current device."""
-        module = self._cupy.RawModule(code=source, options=("-std=c++17", "--fmad=true"))
-        return module.get_function(entry).kernel
+        function = self._cupy.RawModule(code=source, options=("-std=c++17",)).get_function(entry).kernel
+        if shared > _FREE_SHARED:
+            code = self._cuda.cuFuncSetAttribute(ctypes.c_void_p(function.ptr), _MAX_DYNAMIC_SHARED, shared)
+            self._check(code, "cuFuncSetAttribute")
+        return function
 
     def launch(
         self,
@@ -398,6 +416,10 @@ class CudaDriver:
         """cudaGraphLaunch."""
         self._rt.graphLaunch(graph, stream)
 
+    def destroy_graph(self, graph: Graph) -> None:
+        """cudaGraphExecDestroy."""
+        self._rt.graphExecDestroy(graph)
+
     def _library(self) -> Any:
         """The cuBLAS that CuPy has loaded."""
         if self._lib is None:
@@ -415,6 +437,5 @@ class CudaDriver:
 
 def _scalar(value: Any) -> Any:
     """A NumPy scalar as the ctypes object of the same bytes."""
-    import numpy as np
-
-    return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())
+    ctypeslib: Any = np.ctypeslib
+    return ctypeslib.as_ctypes_type(value.dtype)(value.item())

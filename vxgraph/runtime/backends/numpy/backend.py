@@ -159,6 +159,11 @@ class NumpyBackend:
         space.dispatches += 1
         return Event(tuple(outs))
 
+    def batch(
+        self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
+    ) -> None:
+        """Nothing is gained: a call is a call."""
+
     def wait(self, event: Event) -> None:
         """Nothing to wait for."""
 

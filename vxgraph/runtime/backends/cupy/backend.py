@@ -1,0 +1,357 @@
+"""The Backend protocol on CUDA devices.
+
+    backend = CupyBackend()
+    backend.open(GPU[0], "cuda:0")        -> "cuda:0 NVIDIA H200 0000:3b:00.0 GPU-6f4e..."
+    backend.open(GPU[1], "cuda:0")        two topologies on one device: streams and memory apart, one cuBLAS handle
+
+Nothing here uses CuPy's current device or stream: each call selects the device of the topology that it names, works on
+that topology's own streams, and gives the caller's device back. Queues map to streams as the program says: dispatches
+on the compute stream, transfers on the source's (an upload: the destination's) copy stream.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn
+
+import numpy as np
+
+from vxgraph.errors import BindError, RunError
+from vxgraph.ir.op import Op
+from vxgraph.ir.types import Array, DType, Sizes, TensorType
+from vxgraph.runtime.abi import DeviceInfo, Observation
+from vxgraph.runtime.backends.cupy.capture import capture
+from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, HandleRecord, Ordinal, State, on
+from vxgraph.runtime.backends.cupy.driver import Driver, Stream, cuda_driver
+from vxgraph.runtime.backends.cupy.launch import Launcher
+from vxgraph.runtime.backends.cupy.objects import Buffer, Captured, Event, Kernel, Tensor
+from vxgraph.runtime.backends.cupy.peer import Mode, Peers, bytes_at, settle
+from vxgraph.topology.ids import Topology
+
+SCHEME = "cuda"
+POISON = 0xFF  # a NaN in every float type, -1 in every signed integer
+
+
+class CupyBackend:
+    """The Backend protocol on CUDA. `peer` says how devices are copied between: probed, or one way for all pairs."""
+
+    def __init__(self, driver: Driver | None = None, *, peer: Mode = "probe", launcher: Launcher | None = None) -> None:
+        self._driver_found: Driver | None = driver
+        self._launcher = launcher if launcher is not None else Launcher()
+        self._mode: Mode = peer
+        self._ordinals: dict[int, Ordinal] = {}
+        self._states: dict[Topology, State] = {}
+        self._moved: Counter[tuple[Topology | None, Topology | None]] = Counter()
+        self._peers: Peers | None = None
+
+    # Devices and states.
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """The ordinals that CUDA_VISIBLE_DEVICES leaves visible, named with PCI id and UUID."""
+        driver = self._find()
+        if driver is None:
+            return ()
+        found = [(k, driver.properties(k)) for k in range(driver.count())]
+        return tuple(DeviceInfo(f"{SCHEME}:{k}", "gpu", f"{p.name} {p.pci} {p.uuid}", p.memory) for k, p in found)
+
+    def open(self, topology: Topology, target: str) -> str:
+        """Makes the topology's streams on the ordinal; BindError where there is no such ordinal."""
+        driver = self._find()
+        if driver is None:
+            raise BindError(f"{topology}={target}: CuPy finds no CUDA device here; bind {topology}=numpy")
+        ordinal = self._ordinal_of(topology, target, driver)
+        if topology in self._states:
+            raise BindError(f"{topology} is open already")
+        self._states[topology] = State(driver, self._ordinals[ordinal], topology)
+        p = driver.properties(ordinal)
+        return f"{target} {p.name} {p.pci} {p.uuid}"
+
+    def _ordinal_of(self, topology: Topology, target: str, driver: Driver) -> int:
+        scheme, _, number = target.partition(":")
+        here = [f"{SCHEME}:{k}" for k in range(driver.count())]
+        if scheme != SCHEME or target not in here:
+            raise BindError(f"{topology}={target}: there is no device {target!r} here; there are {', '.join(here)}")
+        ordinal = int(number)
+        self._ordinals.setdefault(ordinal, Ordinal(driver, ordinal))
+        return ordinal
+
+    def _find(self) -> Driver | None:
+        if self._driver_found is None:
+            self._driver_found = cuda_driver()
+        return self._driver_found
+
+    @property
+    def _driver(self) -> Driver:
+        assert self._driver_found is not None  # a state is open, so there is one
+        return self._driver_found
+
+    def close(self) -> None:
+        """Destroys streams and handles; buffers that are still around stay unusable."""
+        for state in self._states.values():
+            state.close()
+        for ordinal in self._ordinals.values():
+            ordinal.close()
+        self._states.clear()
+        self._ordinals.clear()
+        self._moved.clear()
+        self._peers = None
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Nothing to give back: every call gives the device back itself."""
+        return nullcontext()
+
+    def handles(self) -> tuple[HandleRecord, ...]:
+        """The cuBLAS handles made so far, each with the device that was current then."""
+        return tuple(o.made for o in self._ordinals.values() if o.made is not None)
+
+    @property
+    def peers(self) -> Peers:
+        """How pairs of devices are copied, as far as they were used."""
+        if self._peers is None:
+            self._peers = Peers(self._driver, self._mode)
+        return self._peers
+
+    # Memory.
+
+    def alloc(self, nbytes: int, topology: Topology) -> Buffer:
+        """Poisoned memory on the topology's device, from CuPy's current allocator."""
+        state = self._state(topology)
+        with on(self._driver, state.ordinal.ordinal):
+            memory = self._driver.alloc(max(nbytes, 1))
+            self._driver.fill(memory.ptr, POISON, max(nbytes, 1), state.compute)
+            self._driver.stream_synchronize(state.compute)
+        state.blocks[memory.ptr] = nbytes
+        return Buffer(state, memory, nbytes)
+
+    def free(self, buffer: Buffer, topology: Topology) -> None:
+        """Gives memory back once both streams are empty."""
+        state = self._own(buffer, topology, "free")
+        with on(self._driver, state.ordinal.ordinal):
+            self._driver.stream_synchronize(state.compute)
+            self._driver.stream_synchronize(state.copy)
+            del state.blocks[buffer.memory.ptr]
+            buffer.state = None
+            buffer.memory = None
+
+    def tensor(self, buffer: Buffer, offset: int, dtype: DType, shape: tuple[int, ...], topology: Topology) -> Tensor:
+        """A view at a byte offset; it need not be aligned."""
+        self._own(buffer, topology, "tensor")
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if offset < 0 or offset + nbytes > buffer.nbytes:
+            raise RunError(
+                f"tensor on {topology}: bytes {offset} to {offset + nbytes} are outside a buffer of "
+                f"{buffer.nbytes} bytes"
+            )
+        return Tensor(buffer, buffer.memory.ptr + offset, dtype, shape, nbytes)
+
+    # Moves.
+
+    def upload(self, array: Array, into: Tensor, topology: Topology, *, after: Sequence[Event] = ()) -> Event:
+        """cudaMemcpyAsync from pageable memory, which returns once the bytes are taken."""
+        state = self._own(into.buffer, topology, "upload")
+        self._match(into, array.shape, array.dtype, f"upload to {topology}")
+        host = np.ascontiguousarray(array)
+        self._wait_for(after, state.copy)
+        if into.nbytes:
+            with on(self._driver, state.ordinal.ordinal):
+                self._driver.copy(into.pointer, host.ctypes.data, into.nbytes, state.copy)
+        self._moved[None, topology] += into.nbytes
+        return Event(state, state.copy, (into.pointer,))
+
+    def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
+        """Through pinned memory, so that the stream is not held up; `out` is filled when the event is waited for."""
+        state = self._own(tensor.buffer, topology, "download")
+        self._match(tensor, out.shape, out.dtype, f"download from {topology}")
+        self._wait_for(after, state.copy)
+        self._moved[topology, None] += tensor.nbytes
+        if not tensor.nbytes:
+            return Event(state, state.copy, (tensor.pointer,))
+        pinned = state.ordinal.staging(tensor.nbytes)
+        with on(self._driver, state.ordinal.ordinal):
+            self._driver.copy(pinned.address, tensor.pointer, tensor.nbytes, state.copy)
+
+        def arrive() -> None:
+            raw = bytes_at(pinned.address, tensor.nbytes)
+            out[...] = raw.view(out.dtype).reshape(out.shape)
+            state.ordinal.give_back(pinned)
+
+        return Event(state, state.copy, (tensor.pointer,), arrive)
+
+    def transfer_peer(
+        self,
+        src: Tensor,
+        src_topology: Topology,
+        dst_topology: Topology,
+        nbytes: int,
+        *,
+        into: Tensor,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Device to device on the source's copy stream; see peer.py for the ways."""
+        source = self._own(src.buffer, src_topology, "transfer_peer")
+        target = self._own(into.buffer, dst_topology, "transfer_peer")
+        where = f"transfer_peer from {src_topology} to {dst_topology}"
+        if src_topology == dst_topology:
+            raise RunError(f"{where}: both ends are the same place")
+        if src.nbytes != nbytes:
+            raise RunError(f"{where}: asked for {nbytes} bytes of a tensor of {src.nbytes} bytes")
+        self._match(into, src.shape, src.dtype.numpy, where)
+        self._wait_for(after, source.copy)
+        self.peers.copy(source, src.pointer, target, into.pointer, nbytes)
+        self._moved[src_topology, dst_topology] += nbytes
+        return Event(source, source.copy, (into.pointer,))
+
+    # Work.
+
+    def kernel(self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology) -> Kernel:
+        """The op's plan; BindError that names the op where there is none."""
+        return self._launcher.made(Kernel(op, self._state(topology), self._launcher.plan(op, ins, outs)))
+
+    def dispatch(
+        self,
+        kernel: Kernel | Captured,
+        ins: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        topology: Topology,
+        *,
+        sizes: Sizes,
+        after: Sequence[Event] = (),
+    ) -> Event:
+        """Launches on the topology's compute stream."""
+        state = self._state(topology)
+        if kernel.state is not state:
+            raise RunError(f"dispatch {kernel.op.name} on {topology}: the kernel was made for {kernel.state.topology}")
+        for tensor in (*ins, *outs):
+            if tensor.buffer.state is not state:
+                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+        self._wait_for(after, state.compute)
+        with on(self._driver, state.ordinal.ordinal):
+            if isinstance(kernel, Captured):
+                self._driver.launch_graph(kernel.graph, state.compute)
+                state.dispatches += kernel.dispatches
+                return Event(state, state.compute, kernel.touched)
+            self._launcher.run(self._driver, kernel, ins, outs, sizes, state.compute)
+        state.dispatches += 1
+        return Event(state, state.compute, tuple(t.pointer for t in outs))
+
+    def batch(
+        self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
+    ) -> Captured:
+        """Many dispatches as one CUDA graph. The handle's workspace is set, so cuBLAS may be captured."""
+        state = self._state(topology)
+        graph = capture(self._driver, self._launcher, state, launches, sizes)
+        state.graphs.append(graph)
+        touched = tuple(t.pointer for _, _, outs in launches for t in outs)
+        return Captured(state, graph, len(launches), touched, launches[0][0].op)
+
+    # Waiting and observing.
+
+    def wait(self, event: Event) -> None:
+        """Waits for the event's stream as it is now; fills downloads, and raises what kernels complained of."""
+        state = event.state
+        driver = self._driver
+        point = state.event()
+        with on(driver, state.ordinal.ordinal):
+            driver.record(point, event.stream)
+            driver.synchronize(point)
+        state.recycle(point)
+        if event.stream == state.copy:
+            settle(driver, state)
+        else:
+            self._check(state)
+        if event.arrive is not None:
+            arrive, event.arrive = event.arrive, None
+            arrive()
+
+    def _check(self, state: State) -> None:
+        """RunError for the first complaint of the topology's kernels, which is taken back."""
+        pinned = state.ordinal.staging(FAULT_BYTES)
+        with on(self._driver, state.ordinal.ordinal):
+            self._driver.copy(pinned.address, state.error, FAULT_BYTES, state.compute)
+            self._driver.stream_synchronize(state.compute)
+            words = bytes_at(pinned.address, FAULT_BYTES).view(np.int64).copy()
+            state.ordinal.give_back(pinned)
+            if words[0]:
+                self._driver.fill(state.error, 0, FAULT_BYTES, state.compute)
+        if words[0]:
+            raise self._launcher.complaint(words)
+
+    def observe(self, thing: Buffer | Tensor | Event) -> Observation:
+        """What the driver says: the device of the addresses, and for an event also that of its stream."""
+        driver = self._driver
+        pointers, streams = _evidence(thing)
+        ordinals = {driver.pointer_device(p) for p in pointers} | {driver.stream_device(s) for s in streams}
+        found = tuple(
+            t
+            for t, state in self._states.items()
+            if ordinals == {state.ordinal.ordinal} and all(map(state.holds, pointers)) and _runs(state, thing)
+        )
+        return Observation(found, " and ".join(self._name(k) for k in sorted(ordinals)))
+
+    def _name(self, ordinal: int) -> str:
+        if ordinal < 0:
+            return "host memory"
+        bound = [str(t) for t, state in self._states.items() if state.ordinal.ordinal == ordinal]
+        return f"{SCHEME}:{ordinal} ({', '.join(bound) or 'bound to no topology'})"
+
+    def moved(self, src: Topology | None, dst: Topology | None) -> int:
+        """Counted where it is copied."""
+        return self._moved[src, dst]
+
+    def dispatched(self, topology: Topology) -> int:
+        """Counted where it is launched."""
+        return self._states[topology].dispatches
+
+    # Checks.
+
+    def _wait_for(self, after: Sequence[Event], stream: Stream) -> None:
+        for event in after:
+            if event.stream == stream:
+                continue
+            state = event.state
+            point = state.event()
+            with on(self._driver, state.ordinal.ordinal):
+                self._driver.record(point, event.stream)
+                self._driver.stream_wait(stream, point)
+            state.recycle(point)  # CUDA keeps what was recorded for who waits already
+
+    def _state(self, topology: Topology) -> State:
+        state = self._states.get(topology)
+        if state is None:
+            here = ", ".join(map(str, self._states)) or "none"
+            raise RunError(f"{topology} is not open on the CuPy backend (open: {here})")
+        return state
+
+    def _own(self, buffer: Buffer, topology: Topology, verb: str) -> State:
+        state = self._state(topology)
+        if buffer.state is not state:
+            self._refuse(buffer, topology, verb)
+        return state
+
+    def _refuse(self, buffer: Buffer, topology: Topology, verb: str) -> NoReturn:
+        if buffer.state is None or self._states.get(buffer.state.topology) is not buffer.state:
+            raise RunError(f"{verb} on {topology}: the buffer was freed")
+        raise RunError(f"{verb} on {topology}: the buffer lives on {buffer.state.topology}; transfer it first")
+
+    def _match(self, tensor: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
+        if tensor.shape != shape or tensor.dtype.numpy != dtype:
+            raise RunError(
+                f"{where}: {dtype}{list(shape)} on one side, {tensor.dtype.numpy}{list(tensor.shape)} on the other"
+            )
+
+
+def _evidence(thing: Buffer | Tensor | Event) -> tuple[tuple[int, ...], tuple[Stream, ...]]:
+    match thing:
+        case Event():
+            return thing.touched, (thing.stream,)
+        case Tensor():
+            return (thing.pointer,), ()
+        case Buffer():
+            return (thing.memory.ptr,) if thing.memory is not None else (), ()
+
+
+def _runs(state: State, thing: Buffer | Tensor | Event) -> bool:
+    """Whether a dispatch ran on one of the topology's own streams; a move is where its bytes are."""
+    return not isinstance(thing, Event) or thing.stream != thing.state.compute or thing.stream == state.compute
