@@ -163,8 +163,9 @@ def build(
 ) -> vx.Graph:
     """The graph that generates: prefill, hand-over, decode loop.
 
-    `max_len` (default: the model's context) bounds prompt and output together, `max_prompt` (default: max_len) the
-    prompt. `choose`, called inside the graph, makes the function that picks tokens; by default it samples.
+    `max_len` (default: the model's context; a plan may go beyond it) bounds prompt and output together, `max_prompt`
+    (default: max_len) the prompt. `choose`, called inside the graph, makes the function that picks tokens; by default
+    it samples.
     """
     sizes = _sizes(config, max_len, max_prompt)
     for phase in (placement.prefill, placement.decode):
@@ -190,8 +191,8 @@ def build(
 
 def _sizes(config: LlamaConfig, max_len: int | None, max_prompt: int | None) -> Sizes:
     length = config.max_len if max_len is None else max_len
-    if not 1 <= length <= config.max_len:
-        raise vx.VxError(f"max_len is {length}, wanted 1 to {config.max_len}, which is the context of {config.name}")
+    if length < 1:
+        raise vx.VxError(f"max_len is {length}, wanted 1 or more")
     prompt = length if max_prompt is None else max_prompt
     if not 1 <= prompt <= length:
         raise vx.VxError(f"max_prompt is {prompt}, wanted 1 to max_len, which is {length}")

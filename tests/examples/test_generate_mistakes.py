@@ -32,8 +32,7 @@ MISTAKES = {
     "--top-p=0": ("top_p is 0.0, wanted a number above 0 and up to 1"),
     "--seed=9223372036854775808": ("seed is 9223372036854775808, wanted a 64-bit integer"),
     "--max-tokens=0": ("max_tokens is 0, wanted at least 1"),
-    "--max-len=0": ("max_len is 0, wanted 1 to 64, which is the context of tiny"),
-    "--max-len=65": ("max_len is 65, wanted 1 to 64, which is the context of tiny"),
+    "--max-len=0": ("max_len is 0, wanted 1 or more"),
     "--max-len=1": (
         "the prompt has 2 tokens, but tiny-disaggregated was compiled for at most 1; "
         "shorten it, or compile with a larger max_len or max_prompt"

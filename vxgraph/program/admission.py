@@ -17,6 +17,7 @@ from vxgraph.ir.types import Dim, describe_dim
 from vxgraph.program.instructions import TransferPeer, flatten
 from vxgraph.program.model import Arena, MemoryUse, Program, Slot
 from vxgraph.topology.model import Machine
+from vxgraph.topology.routes import Router
 
 MAX_OWNERS = 4
 UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -48,10 +49,11 @@ def _row(machine: Machine, name: str, arenas: Sequence[Arena], staged: int) -> M
     )
 
 
-def staged_bytes(program: Program) -> int:
-    """Host bytes that transfers without a direct path pass through: the largest of them."""
-    routed = (i for i, _ in flatten(program.body) if isinstance(i, TransferPeer) and i.route == "staged")
-    return max((i.type.max_bytes for i in routed), default=0)
+def staged_bytes(program: Program, router: Router) -> int:
+    """Host bytes that transfers without a direct path on the router's machine pass through: the largest of them."""
+    peers = [i for i, _ in flatten(program.body) if isinstance(i, TransferPeer)]
+    staged = (i for i in peers if router.route(i.topology, i.dst_topology).kind == "staged")
+    return max((i.type.max_bytes for i in staged), default=0)
 
 
 def admit(program: Program) -> None:

@@ -115,7 +115,7 @@ def program_of(graph: Graph, machine: Machine) -> Program:
 
 def on_machine(program: Program, machine: Machine) -> Program:
     """The same program with the memory table of another machine; MachineError where it lacks a topology."""
-    uses = memory_uses(program.arenas, staged_bytes(program), machine)
+    uses = memory_uses(program.arenas, staged_bytes(program, Router(machine)), machine)
     return replace(program, machine=machine.name, memories=uses)
 
 
