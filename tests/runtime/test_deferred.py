@@ -7,18 +7,24 @@ first only where `after` names it. What is read too early is poison, so that a f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.runtime.programs import bound_to, by_hand, counting, counting_inputs, mlp, mlp_params, mlp_result, rows
-from vxgraph.ir.types import Array
+from vxgraph.ir.types import Array, f32
+from vxgraph.ops import Add
+from vxgraph.program.instructions import Dispatch, Download, Emit, Upload
 from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.backends.numpy.space import Event, Tensor
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.session import Session
 from vxgraph.topology.ids import Topology
+
+B = {"b": np.full(4, 10, np.float32)}
+X = {"x": np.arange(4, dtype=np.float32)}
 
 
 class Pending(Event):
@@ -107,10 +113,10 @@ class Deferred(NumpyBackend):
 
 def test_nothing_runs_before_it_is_waited_for() -> None:
     program, backend = by_hand(), Deferred()
-    with Session(program, {"b": np.full(4, 10, np.float32)}, bound_to(backend, program)) as s:
+    with Session(program, B, bound_to(backend, program)) as s:
         loaded = backend.ran
         assert loaded == 2
-        np.testing.assert_array_equal(s.run({"x": np.arange(4, dtype=np.float32)})["z"], [20, 21, 22, 23])
+        np.testing.assert_array_equal(s.run(X)["z"], [20, 21, 22, 23])
         assert backend.ran - loaded == 5
         assert s.report.conforms()
 
@@ -151,14 +157,43 @@ def test_loops_give_the_same_when_everything_is_late(audit: bool) -> None:
 
 
 def test_a_run_that_is_given_up_is_over_when_its_stream_is_closed() -> None:
-    program, backend = counting(), Deferred()
-    with Session(program, {}, bound_to(backend, program)) as s:
-        stream = s.stream(counting_inputs())
-        next(stream)
-        next(stream)
+    program, backend = by_hand(), Deferred()
+    t, (g0, g1) = f32[4], program.topologies
+    body = (
+        Upload("x", "x.0", t, g0),
+        Upload("x", "y.1", t, g1),
+        Dispatch(Add(), ("x.0", "b.0"), ("y",), (t,), g0, ("x.0",)),
+        Download("y", "y.host", t, g0, ("y",)),
+        Emit("y", "y.host"),  # the upload to gpu:1 may still be under way here
+        Dispatch(Add(), ("y.1", "b.1"), ("z",), (t,), g1, ("y.1",)),
+        Download("z", "z.host", t, g1, ("z",)),
+    )
+    program = replace(program, body=body)
+    with Session(program, B, bound_to(backend, program)) as s:
+        stream = s.stream(X)
+        np.testing.assert_array_equal(next(stream)["y"], [10, 11, 12, 13])
+        assert not all(event.work is None for event in backend.last.values())
         stream.close()
         assert all(event.work is None for event in backend.last.values())
-        assert s.run(counting_inputs())["count"].tolist() == [3, 5, 7, 9, 11]
+        np.testing.assert_array_equal(s.run(X)["z"], [10, 11, 12, 13])
+
+
+def test_a_dispatch_waits_for_another_backends_work_where_the_plan_says_so() -> None:
+    program = by_hand()
+    t, (g0, g1) = f32[4], program.topologies
+    again = Dispatch(Add(), ("x.0", "b.0"), ("x.0",), (t,), g0, ("y.1",))  # overwrites, after the transfer has read
+    program = replace(program, body=(*program.body[:3], again, *program.body[3:]))
+    second = Deferred()
+    arrived: list[bool] = []
+
+    class First(Deferred):
+        def dispatch(self, *args: Any, **keywords: Any) -> Event:
+            arrived.append(second.last[g1, "copy"].work is None)
+            return super().dispatch(*args, **keywords)
+
+    with Session(program, B, Binding({g0: (First(), "numpy"), g1: (second, "numpy")})) as s:
+        np.testing.assert_array_equal(s.run(X)["z"], [20, 21, 22, 23])
+    assert arrived[-1]
 
 
 def test_different_late_backends_wait_for_each_other() -> None:

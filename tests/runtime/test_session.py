@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,6 +231,35 @@ def test_sizes_may_change_from_run_to_run() -> None:
             assert [t.planned_bytes for t in s.report.transfers if t.src and t.dst] == [16 * n]
 
 
+def test_the_sizes_used_last_are_not_prepared_again() -> None:
+    program, backend = rows(), Counting()
+
+    def prepares(s: Session, n: int) -> bool:
+        before = backend.calls["tensor"]
+        s.run({"x": np.ones((n, 4), np.float32), "z": np.ones(n, np.float32)})
+        return backend.calls["tensor"] > before
+
+    with Session(program, {}, Binding(dict.fromkeys(program.topologies, (backend, "numpy")))) as s:
+        assert [prepares(s, n) for n in (1, 2, 3, 4)] == [True] * 4
+        assert [prepares(s, n) for n in (1, 5, 1, 4, 3)] == [False, True, False, False, False]
+        assert prepares(s, 2)  # 5 took its place
+
+
+def test_what_is_streamed_is_the_callers_own() -> None:
+    with vx.Graph("echo") as g:
+        x = vx.input("x", vx.f32[3])
+        vx.emit("seen", x)
+        with vx.on(vx.GPU[0]):
+            vx.output("y", x + x)
+    given = np.arange(3, dtype=np.float32)
+    with Session(vx.compile(g, vx.load_machine("h200")), {}, "numpy") as s:
+        stream = s.stream({"x": given})
+        for group in stream:
+            group["seen"] += 100
+        np.testing.assert_array_equal(given, [0, 1, 2])
+        np.testing.assert_array_equal(stream.results["y"], [0, 2, 4])
+
+
 def test_results_are_the_callers_own() -> None:
     with vx.Graph("through") as g:
         x = vx.input("x", vx.f32[3])
@@ -265,6 +296,22 @@ def test_memory_is_flat_over_runs() -> None:
 
 
 # Params.
+
+
+class Counting(NumpyBackend):
+    """Counts calls, also those of before it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def upload(self, *args: Any, **keywords: Any) -> Any:
+        self.calls["upload"] += 1
+        return super().upload(*args, **keywords)
+
+    def tensor(self, *args: Any) -> Any:
+        self.calls["tensor"] += 1
+        return super().tensor(*args)
 
 
 class Lazy(Mapping[str, Array]):
@@ -327,12 +374,12 @@ def test_a_lazy_param_is_asked_for_once_even_with_two_replicas() -> None:
     ],
 )
 def test_params_that_do_not_fit_are_refused_before_any_upload(change: dict[str, object], message: str) -> None:
-    backend, program = NumpyBackend(), mlp()
+    backend, program = Counting(), mlp()
     params = {name: array for name, array in {**mlp_params(), **change}.items() if array is not None}
     with pytest.raises(RunError) as e:
         Session(program, params, Binding(dict.fromkeys(program.topologies, (backend, "numpy"))))
     assert _without_line(e.value) == message
-    assert backend.moved(None, vx.GPU[0]) == backend.moved(None, vx.GPU[1]) == 0
+    assert backend.calls["upload"] == 0
     backend.open(vx.GPU[0], "numpy")  # and nothing is left open
 
 
