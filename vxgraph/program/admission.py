@@ -91,7 +91,9 @@ def show_bytes(nbytes: int) -> str:
 
 def _owners(program: Program, use: MemoryUse) -> list[str]:
     """The source lines that own most of a memory, and the dims that their sizes grow with."""
-    slots = {(s.topology, s.offset): s for s in program.slots if s.topology in use.topologies}
+    # Bytes that several values have in turn belong to the largest of them.
+    mine = sorted((s for s in program.slots if s.topology in use.topologies), key=lambda s: s.nbytes)
+    slots = {(s.topology, s.offset): s for s in mine}
     by_line: dict[tuple[str, str], list[Slot]] = defaultdict(list)
     for slot in slots.values():
         by_line[slot.kind, str(slot.loc or "an unknown line")].append(slot)
