@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -198,6 +199,28 @@ def test_each_weight_is_uploaded_once_per_replica_and_never_again(bed: Bed):
                 session.run(inputs(bed, program, bed.ids[: bed.prompt], 3))
             assert session.report.uploads == uploads
             assert {t: backend.moved(None, t) - loaded[t] for t in per_run} == {t: 2 * n for t, n in per_run.items()}
+
+
+def test_the_replicas_of_a_weight_are_uploaded_one_after_the_other(bed: Bed):
+    """So that a checkpoint's array, read when it is asked for, is let go before the next."""
+    asked: list[str] = []
+
+    class Lazy(Mapping[str, np.ndarray]):
+        def __getitem__(self, name: str) -> np.ndarray:
+            asked.append(name)
+            return bed.params[name]
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(bed.params)
+
+        def __len__(self) -> int:
+            return len(bed.params)
+
+    program = program_of(bed, disaggregated(bed))
+    loaded: list[str] = []
+    with vx.Session(program, Lazy(), "numpy", progress=lambda param, done, total: loaded.append(param)):
+        assert asked == list(bed.params)
+        assert loaded == [name for name in bed.params for _ in (HERE, THERE)]
 
 
 def test_a_step_moves_a_token_and_a_flag_to_the_host_and_nothing_else(bed: Bed):

@@ -11,7 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from vxgraph import ops
@@ -67,11 +68,14 @@ class _Lower:
         self.router = router
         self.fresh = FreshNames(graph)
         self.params = {p.name: p for p in graph.params}
+        self.uploads: dict[str, list[Upload]] = {name: [] for name in self.params}
         self.out = Lowered()
         self.alias: dict[str, str] = {}  # captures -> outer values
 
     def run(self) -> Lowered:
         self.out.body = self._instructions(self.graph)
+        # A param's replicas one after the other: the host holds its array from the first upload to the last.
+        self.out.load = [upload for replicas in self.uploads.values() for upload in replicas]
         self.out.results = tuple(Result(r.name, self._host(r.value, f"result {r.name!r}")) for r in self.graph.results)
         return self.out
 
@@ -127,7 +131,7 @@ class _Lower:
         self._define(node.name, node.types[0], dst, node.loc)
         instr = Upload(source, node.name, node.types[0], dst, (), node.why, node.loc)
         if source in self.params:
-            self.out.load.append(instr)
+            self.uploads[source].append(instr)
             return []
         return [instr]
 
@@ -182,7 +186,7 @@ class _Lower:
         return [*before, Loop(steps, tuple(carried), tuple(body), loop.max_steps, limit, stop, node.loc)]
 
     def _is_resident(self, name: str) -> bool:
-        return any(isinstance(i, Upload) and i.dst == name for i in self.out.load)
+        return any(upload.dst == name for replicas in self.uploads.values() for upload in replicas)
 
     def _is_alias(self, name: str) -> bool:
         return any(name in pair for pair in self.out.same)
@@ -199,8 +203,9 @@ class _Lower:
         for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
             if value != c.arg and (value not in defined or value in nexts[:k]):
                 nexts[k] = self._append_copy(c, value, body, "handed on unchanged")
+        step = _Step(body)
         for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
-            if value != c.arg and not self._takes_over(c.arg, value, body):
+            if value != c.arg and not self._takes_over(c.arg, value, step):
                 nexts[k] = self._append_copy(c, value, body, f"%{c.arg} is still read when %{value} is made")
         return [Carried(c.init, c.arg, value, c.out) for c, value in zip(carried, nexts, strict=True)]
 
@@ -208,7 +213,7 @@ class _Lower:
         v = self.out.values[c.arg]
         copy = self._copy(value, f"{c.arg}.next", v.type, v.topology, why, v.loc)
         group = self._group(c.arg)
-        readers = (i for i in body if isinstance(i, Download | TransferPeer) and _reads(i, group))
+        readers = (i for i in body if isinstance(i, Download | TransferPeer) and i.src in group)
         self.out.waits[copy.name] = tuple(i.name for i in readers if i.topology == v.topology)
         body.append(copy)
         return copy.name
@@ -221,22 +226,32 @@ class _Lower:
                 group |= {a, b}
         return group
 
-    def _takes_over(self, arg: str, value: str, body: list[Instruction]) -> bool:
+    def _takes_over(self, arg: str, value: str, step: _Step) -> bool:
         """Whether `value` can be made in the arg's slot: the arg's last reader is done, on the same queue."""
         group = self._group(arg)
         topology = self.out.values[arg].topology
-        made = next(k for k, i in enumerate(body) if value in _defines(i))
-        maker = body[made]
-        if not _on_compute(maker, topology):
+        made = step.maker[value]
+        if not _on_compute(step.body[made], topology):
             return False
-        for k, instr in enumerate(body):
-            if not _reads(instr, group):
-                continue
+        for k in {k for v in group for k in step.readers[v]}:
+            instr = step.body[k]
             if k > made or not _on_compute(instr, topology):
                 return False
             if k == made and not _donates(instr, group):
                 return False
         return True
+
+
+class _Step:
+    """A loop's body with who makes and who reads each value, by position."""
+
+    def __init__(self, body: list[Instruction]) -> None:
+        self.body = body
+        self.maker = {out: k for k, instr in enumerate(body) for out in _defines(instr)}
+        self.readers: dict[str, list[int]] = defaultdict(list)
+        for k, instr in enumerate(body):
+            for value in _reads(instr):
+                self.readers[value].append(k)
 
 
 def _last_reads(graph: Graph) -> dict[str, int]:
@@ -256,14 +271,17 @@ def _defines(instr: Instruction) -> tuple[str, ...]:
             return ()
 
 
-def _reads(instr: Instruction, values: set[str]) -> bool:
+def _reads(instr: Instruction) -> Iterator[str]:
+    """The device values that an instruction reads, a loop's body included."""
     match instr:
         case Emit() | View():
-            return False
+            pass
         case Loop():
-            return any(c.init in values for c in instr.carried) or any(_reads(i, values) for i in instr.body)
+            yield from (c.init for c in instr.carried)
+            for inner in instr.body:
+                yield from _reads(inner)
         case _:
-            return any(v in values for v in reads(instr))
+            yield from reads(instr)
 
 
 def _on_compute(instr: Instruction, topology: Topology) -> bool:
