@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from vxgraph.program.instructions import Queue, Queued
@@ -34,28 +34,27 @@ class Shadow:
 
     def overlapping(self, start: int, end: int) -> list[Segment]:
         """Segments that share a byte with [start, end)."""
-        first = max(bisect_right(self.starts, start) - 1, 0)
-        found: list[Segment] = []
-        for segment in self.segments[first:]:
-            if segment.start >= end:
-                break
-            if segment.end > start:
-                found.append(segment)
-        return found
+        return self.segments[self._run(start, end)]
 
     def replace(self, new: Segment) -> None:
         """Puts a segment in; what it overlaps is cut, and a cut value is gone."""
-        old = self.overlapping(new.start, new.end)
-        first = self.segments.index(old[0]) if old else bisect_right(self.starts, new.start)
+        run = self._run(new.start, new.end)
         pieces = [
             Segment(start, end, set(), s.writer, s.users)
-            for s in old
+            for s in self.segments[run]
             for start, end in ((s.start, new.start), (new.end, s.end))
             if start < end
         ]
         together = sorted([*pieces, new], key=lambda s: s.start)
-        self.segments[first : first + len(old)] = together
-        self.starts[first : first + len(old)] = [s.start for s in together]
+        self.segments[run] = together
+        self.starts[run] = [s.start for s in together]
+
+    def _run(self, start: int, end: int) -> slice:
+        """Where the segments stand that share a byte with [start, end)."""
+        first = bisect_right(self.starts, start)
+        if first and self.segments[first - 1].end > start:
+            first -= 1
+        return slice(first, bisect_left(self.starts, end, lo=first))
 
 
 class Order:
