@@ -28,7 +28,8 @@ from vxgraph.passes.verify_placement import verify_placement
 from vxgraph.program.compile import pipeline, place_graph
 
 X3, X8 = vx.load_machine("cpu-x3"), vx.load_machine("cpu-x8")
-QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
 MACHINES = st.sampled_from([X3, X8])
 SOME_PLACES = st.lists(st.sampled_from(PLACES), min_size=1, max_size=3, unique=True)
 ANYWHERE = SOME_PLACES.flatmap(lambda places: graphs(places=places))
@@ -75,14 +76,19 @@ def test_a_placed_graph_is_local_and_keeps_its_outlets(graph: Graph, machine: vx
     placed = place_graph(graph, machine)
     verify_placement(placed)
     assert [r.name for r in placed.results] == [r.name for r in graph.results]
-    assert sorted(e.name for g in levels(placed) for e in g.emits) == sorted(e.name for g in levels(graph) for e in g.emits)  # fmt: skip
+    assert emits(placed) == emits(graph)
     assert [(i.name, i.type) for i in placed.inputs] == [(i.name, i.type) for i in graph.inputs]
     assert [node.name for _, node in placed.walk() if node.place is not None and not machine.has(node.place)] == []
 
 
+def emits(graph: Graph) -> list[str]:
+    return sorted(e.name for g in levels(graph) for e in g.emits)
+
+
 def moves(graph: Graph) -> list[Node]:
     """The transfers that the compiler made."""
-    return [n for n in graph.nodes if isinstance(n.op, ops.Upload | ops.Download | ops.TransferPeer) and not getattr(n.op, "explicit", False)]  # fmt: skip
+    found = [n for n in graph.nodes if isinstance(n.op, ops.Upload | ops.Download | ops.TransferPeer)]
+    return [n for n in found if not getattr(n.op, "explicit", False)]
 
 
 @given(ANYWHERE, MACHINES)
@@ -97,7 +103,7 @@ def test_a_value_is_moved_to_a_place_once(graph: Graph, machine: vx.Machine):
 
 @given(ANYWHERE, MACHINES)
 @QUICK
-def test_a_names_of_the_user_stays_and_a_new_one_is_free(graph: Graph, machine: vx.Machine):
+def test_a_name_of_the_users_stays_and_a_new_one_is_free(graph: Graph, machine: vx.Machine):
     local = insert_transfers(infer_placement(graph, machine))
     assert names_of(graph) <= names_of(local)
     verify(local)
