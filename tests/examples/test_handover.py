@@ -71,7 +71,7 @@ def test_rows_beyond_the_text_are_never_read(bed: Bed, n: str):
 # Load-bearing (5).
 
 
-NEVER_COMES = "waits for %{value}.cpu1, which does not come before it: it would wait for ever"
+NEVER_COMES = "waits for %{value}.cpu1, which is not sure to come before it: it might wait for ever"
 UNORDERED = "reads %{value}, but does not wait for the instruction on cpu:0.compute that writes it"
 # What each line brings: who complains when it is gone, and who does when nobody waits for it either.
 REFUSED = {
