@@ -104,6 +104,24 @@ GOLDEN = {
            result "k" = %k
            result "v" = %v""",
     ),
+    "transfers_of_equal_nodes_become_one": (
+        canonicalise,
+        """arg %x : f32[2]
+           %u = upload(%x) {dst = cpu:0} : f32[2] @cpu:0
+           %mine = upload(%x) {dst = cpu:0, explicit = true} : f32[2] @cpu:0
+           %a = neg(%u) : f32[2] @cpu:0
+           %b = neg(%u) : f32[2] @cpu:0
+           %a.host = download(%a) {src = cpu:0} : f32[2]
+           %b.host = download(%b) {src = cpu:0} : f32[2]
+           %a.far = transfer_peer(%a) {src = cpu:0, dst = cpu:1} : f32[2] @cpu:1
+           %b.far = transfer_peer(%b) {src = cpu:0, dst = cpu:1} : f32[2] @cpu:1
+           %b.mine = transfer_peer(%b) {src = cpu:0, dst = cpu:1, explicit = true} : f32[2] @cpu:1
+           %c = add(%a.far, %b.far) : f32[2] @cpu:1
+           %c.host = download(%c) {src = cpu:1} : f32[2]
+           result "a" = %a.host
+           result "b" = %b.host
+           result "c" = %c.host""",
+    ),
     "a_first_append_makes_the_cache": (
         canonicalise,
         """arg %rows : f32[3, 2]

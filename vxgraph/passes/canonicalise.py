@@ -4,7 +4,7 @@ reshape, cast, transpose, slice to what it already is   ->  its operand
 matmul(x, transpose(w))                                 ->  matmul(x, w) {transpose_b = true}
 cache_append(cache_init(), rows, 0)                     ->  cache_init(rows)
 ops over constants                                      ->  a constant
-the same op on the same operands at the same place      ->  one of them
+the same op on the same operands at the same place      ->  one of them (a transfer, too, unless the user wrote it)
 what nothing reads                                      ->  nothing (explicit transfers and emitting loops stay)
 """
 

@@ -10,6 +10,7 @@ from vxgraph.ir.op import Effect, Op
 from vxgraph.ops.cache import CacheInit
 from vxgraph.ops.create import Constant
 from vxgraph.ops.loop import Loop
+from vxgraph.ops.transfer import Download, TransferPeer, Upload
 
 Renames = Mapping[str, str]
 
@@ -59,8 +60,14 @@ def same_op(op: Op) -> object:
 
 
 def is_shareable(op: Op) -> bool:
-    """Whether one node can stand for two: pure, and no new buffer for a reader to write into (an empty cache)."""
-    return op.effect is Effect.PURE and not isinstance(op, CacheInit)
+    """Whether one node can stand for two: pure and no buffer to write into (an empty cache), or no user's transfer."""
+    match op:
+        case Upload() | TransferPeer():
+            return not op.explicit
+        case Download():
+            return True
+        case _:
+            return op.effect is Effect.PURE and not isinstance(op, CacheInit)
 
 
 def names_of(graph: Graph) -> set[str]:
