@@ -1,6 +1,6 @@
 """Instructions with everything looked up: the backend, the kernel and the tensors that each works on.
 
-What has no symbols in its types is prepared once; the rest once per set of sizes, of which the last few are kept.
+What depends on no symbol is prepared once; the rest once per set of its symbols' sizes, of which the last are kept.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from vxgraph.errors import BindError
-from vxgraph.ir.types import Sizes, TensorType
+from vxgraph.ir.types import Sizes, TensorType, dims_in
 from vxgraph.program.instructions import (
     Dispatch,
     Download,
@@ -35,7 +36,7 @@ Moving = Upload | Download | TransferPeer
 Tail = tuple[Backend, str]  # an instruction, by name, and the backend that its event belongs to
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Launch:
     """A dispatch, ready. `index` is its record's; `after` are events of its own backend, `foreign` those of others."""
 
@@ -51,7 +52,7 @@ class Launch:
     foreign: tuple[Tail, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Move:
     """An upload, a download or a transfer, ready; `pair` is what its backend counts the bytes under."""
 
@@ -126,7 +127,8 @@ class Preparer:
         flat = [instr for instr, _ in flatten(instructions)]
         self._owner = {i.name: self._event_backend(i) for i in flat if isinstance(i, Queued)}
         self._kernels = {k: self._kernel(i) for k, i in enumerate(flat) if isinstance(i, Dispatch)}
-        self._static: dict[int, Launch | Move] = {}
+        self._steps: WeakValueDictionary[tuple[int, ...], Launch | Move] = WeakValueDictionary()  # of blocks kept
+        self._symbols: dict[int, tuple[str, ...]] = {}
         self._blocks: OrderedDict[tuple[tuple[str, int], ...], Block] = OrderedDict()
 
     def block(self, sizes: Sizes) -> Block:
@@ -164,12 +166,22 @@ class Preparer:
         return Block(tuple(steps), tuple(last.values())), index
 
     def _queued(self, instr: Queued, sizes: Sizes, index: int) -> Launch | Move:
-        if index in self._static:
-            return self._static[index]
-        step = self._launch(instr, sizes, index) if isinstance(instr, Dispatch) else self._move(instr, sizes, index)
-        if not any(self._slots[v].type.symbols for v in (*reads(instr), *writes(instr))):
-            self._static[index] = step
+        key = (index, *(sizes[name] for name in self._symbols_of(instr, index)))
+        step = self._steps.get(key)
+        if step is None:
+            step = self._launch(instr, sizes, index) if isinstance(instr, Dispatch) else self._move(instr, sizes, index)
+            self._steps[key] = step
         return step
+
+    def _symbols_of(self, instr: Queued, index: int) -> tuple[str, ...]:
+        """The symbols that the instruction depends on, through its values' types or its op's attributes."""
+        if index not in self._symbols:
+            types = (self._slots[v].type for v in (*reads(instr), *writes(instr)))
+            found = {d.name for t in types for d in t.symbols}
+            if isinstance(instr, Dispatch):
+                found.update(d.name for value in vars(instr.op).values() for d in dims_in(value) if d.symbolic)
+            self._symbols[index] = tuple(sorted(found))
+        return self._symbols[index]
 
     def _launch(self, instr: Dispatch, sizes: Sizes, index: int) -> Launch:
         backend = self._backends[instr.topology]

@@ -23,7 +23,7 @@ from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
 from vxgraph.runtime.backends.cupy.capture import capture
-from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, HandleRecord, Ordinal, State, on
+from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, HandleRecord, Ordinal, Pinned, State, on
 from vxgraph.runtime.backends.cupy.driver import Driver, Stream, cuda_driver
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.cupy.objects import Buffer, Captured, Event, Kernel, Tensor
@@ -250,32 +250,32 @@ class CupyBackend:
 
     def wait(self, event: Event) -> None:
         """Waits for the event's stream as it is now; fills downloads, and raises what kernels complained of."""
-        state = event.state
-        driver = self._driver
+        if event.happened:
+            return
+        state, driver = event.state, self._driver
         point = state.event()
+        words = state.ordinal.staging(FAULT_BYTES) if event.stream == state.compute else None
         with on(driver, state.ordinal.ordinal):
+            if words is not None:
+                driver.copy(words.address, state.error, FAULT_BYTES, event.stream)
             driver.record(point, event.stream)
             driver.synchronize(point)
         state.recycle(point)
+        event.happened = True
         if event.stream == state.copy:
             settle(driver, state)
-        else:
-            self._check(state)
         if event.arrive is not None:
-            arrive, event.arrive = event.arrive, None
-            arrive()
+            event.arrive()
+        if words is not None:
+            self._complain(state, words)
 
-    def _check(self, state: State) -> None:
+    def _complain(self, state: State, pinned: Pinned) -> None:
         """RunError for the first complaint of the topology's kernels, which is taken back."""
-        pinned = state.ordinal.staging(FAULT_BYTES)
-        with on(self._driver, state.ordinal.ordinal):
-            self._driver.copy(pinned.address, state.error, FAULT_BYTES, state.compute)
-            self._driver.stream_synchronize(state.compute)
-            words = bytes_at(pinned.address, FAULT_BYTES).view(np.int64).copy()
-            state.ordinal.give_back(pinned)
-            if words[0]:
-                self._driver.fill(state.error, 0, FAULT_BYTES, state.compute)
+        words = bytes_at(pinned.address, FAULT_BYTES).view(np.int64).copy()
+        state.ordinal.give_back(pinned)
         if words[0]:
+            with on(self._driver, state.ordinal.ordinal):
+                self._driver.fill(state.error, 0, FAULT_BYTES, state.compute)
             raise self._launcher.complaint(words)
 
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:

@@ -13,11 +13,12 @@ import numpy as np
 from vxgraph.errors import RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Sizes
+from vxgraph.runtime.backends.cupy.device import on
 from vxgraph.runtime.backends.cupy.driver import Driver, GemmCall, Stream
 from vxgraph.runtime.backends.cupy.kernels import Gemm, Launch, Planner, fault
 from vxgraph.runtime.backends.cupy.kernels import plan as plan_op
 from vxgraph.runtime.backends.cupy.kernels.launch import Arg, Types
-from vxgraph.runtime.backends.cupy.objects import Bound, Kernel, Start, Tensor
+from vxgraph.runtime.backends.cupy.objects import Bound, Buffer, Kernel, Start, Tensor
 
 KEPT = 8  # bindings of one kernel that stay prepared
 
@@ -62,14 +63,14 @@ class Launcher:
         found = kernel.bound.get(key)
         if found is not None and found.ins is ins and found.outs is outs:
             return found
-        same = (
-            kernel.op.donates is not None
-            and len(ins) > kernel.op.donates
-            and (ins[kernel.op.donates].pointer == outs[0].pointer)
-        )
+        with on(driver, kernel.state.ordinal.ordinal):
+            before, operands, results, after = _aligned(driver, ins, outs)
+        donated = kernel.op.donates
+        same = donated is not None and len(ins) > donated and operands[donated].pointer == results[0].pointer
         steps = kernel.planner.steps([t.shape for t in ins], [t.shape for t in outs], sizes, same=same)
-        starts = tuple(self._start(driver, kernel, step, ins, outs) for step in steps)
-        found = kernel.bound[key] = Bound(ins, outs, starts, any(isinstance(step, Gemm) for step in steps))
+        starts = [self._start(driver, kernel, step, operands, results) for step in steps]
+        library = any(isinstance(step, Gemm) for step in steps)
+        found = kernel.bound[key] = Bound(ins, outs, (*before, *starts, *after), library)
         if len(kernel.bound) > KEPT:
             del kernel.bound[next(iter(kernel.bound))]
         return found
@@ -104,6 +105,25 @@ class Launcher:
         code, site, *values = (int(w) for w in words)
         error = fault(code, values)
         return RunError(f"{self._sites[site].op.name}: {error.message}", details=error.details)
+
+
+def _aligned(
+    driver: Driver, ins: Sequence[Tensor], outs: Sequence[Tensor]
+) -> tuple[list[Start], list[Tensor], list[Tensor], list[Start]]:
+    """The tensors at addresses that kernels can use: what is at an odd one is copied to memory beside it, and back."""
+    before: list[Start] = []
+    after: list[Start] = []
+
+    def aligned(t: Tensor) -> Tensor:
+        if not t.nbytes or t.pointer % t.dtype.itemsize == 0:
+            return t
+        memory = driver.alloc(t.nbytes)
+        beside = Tensor(Buffer(t.buffer.state, memory, t.nbytes), memory.ptr, t.dtype, t.shape, t.nbytes)
+        before.append(lambda stream: driver.copy(beside.pointer, t.pointer, t.nbytes, stream))
+        after.append(lambda stream: driver.copy(t.pointer, beside.pointer, t.nbytes, stream))
+        return beside
+
+    return before, [aligned(t) for t in ins], [aligned(t) for t in outs], after
 
 
 def _gemm_call(g: Gemm, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> GemmCall:

@@ -28,8 +28,8 @@ class Buffer(Opaque):
 
     __slots__ = ("memory", "nbytes", "state")
 
-    def __init__(self, state: State, memory: Any, nbytes: int) -> None:
-        self.state: State | None = state
+    def __init__(self, state: State | None, memory: Any, nbytes: int) -> None:
+        self.state = state
         self.memory = memory
         self.nbytes = nbytes
 
@@ -56,9 +56,9 @@ class Tensor(Opaque):
 class Event(Opaque):
     """A point in a stream. The CUDA event behind it is recorded when somebody first waits: later on the same stream,
     so it covers the work all the same, and most instructions never need one. `touched` are addresses that the work
-    wrote (a download: read); `arrive` is what the host does once it has happened."""
+    wrote (a download: read); `arrive` is what the host does once it has happened; `happened` says that it has."""
 
-    __slots__ = ("arrive", "state", "stream", "touched")
+    __slots__ = ("arrive", "happened", "state", "stream", "touched")
 
     def __init__(
         self, state: State, stream: Stream, touched: tuple[Pointer, ...], arrive: Callable[[], None] | None = None
@@ -67,6 +67,7 @@ class Event(Opaque):
         self.stream = stream
         self.touched = touched
         self.arrive = arrive
+        self.happened = False
 
     def __repr__(self) -> str:
         return f"an event of {self.state.topology}"
