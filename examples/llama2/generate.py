@@ -114,6 +114,10 @@ class Generation:
                 yield token
         self.ended = self._why(token)
 
+    def close(self) -> None:
+        """Ends the run where it stands; one that is over stays as it is."""
+        self._stream.close()
+
     @property
     def prefill_rate(self) -> float:
         """Prompt tokens per second, up to the first token chosen."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,16 @@ def test_a_generation_says_how_it_ended(place: str, stop: int | None, max_tokens
         assert generation.ended == ended
         assert generation.yielded == count
         assert session.report.conforms()
+
+
+def test_a_generation_that_is_closed_leaves_the_session_ready_for_another():
+    program = plan(CONFIG, "disaggregated", vx.load_machine("cpu-x2"), max_len=16)
+    with vx.Session(program, PARAMS) as session:
+        with closing(Generation(session, HELLO, Decoding(max_tokens=9))) as generation:
+            assert next(iter(generation)) == textbook(1)[0]
+        assert generation.ended is None
+        again = Generation(session, HELLO, Decoding(max_tokens=9))
+        assert (list(again), again.ended) == (textbook(9), "max tokens")
 
 
 def test_ctrl_c_ends_with_a_clean_line(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):

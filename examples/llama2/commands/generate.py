@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -88,8 +89,10 @@ def generate(
     prompt_ids = _encode(opened.tokenizer, text, chat=chat)
     check_prompt(planned, prompt_ids)
     watch = {"require_gpu": require_gpu, "audit": audit, "trace": trace is not None}
-    with _session(planned, opened, bound, **watch) as session:
-        generation = Generation(session, prompt_ids, decoding, stop_ids=opened.tokenizer.stop_ids)
+    with (
+        _session(planned, opened, bound, **watch) as session,
+        closing(Generation(session, prompt_ids, decoding, stop_ids=opened.tokenizer.stop_ids)) as generation,
+    ):
         if ids:
             _print_ids(generation)
         else:
