@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from vxgraph import ops
+from vxgraph.errors import Loc
 from vxgraph.ir.graph import Graph, Input, Node
 from vxgraph.ir.op import Effect
 from vxgraph.passes.rewrite import FreshNames, drop_unused_captures, is_shareable, renamed, renamed_outlets, same_op
@@ -28,10 +29,12 @@ def _hoist(graph: Graph, fresh: FreshNames) -> Graph:
     if not any(isinstance(node.op, ops.Loop) for node in graph.nodes):
         return graph
     made: dict[Key, str] = {}
+    locs: dict[str, Loc | None] = {i.name: i.loc for i in graph.inputs}
     nodes: list[Node] = []
     for node in graph.nodes:
+        locs.update((out, node.loc) for out in node.outputs)
         if isinstance(node.op, ops.Loop):
-            lifted = _Lift(node, made, fresh)
+            lifted = _Lift(node, made, locs, fresh)
             nodes += lifted.before
             node = lifted.loop_node
         elif _movable(node):
@@ -54,6 +57,7 @@ class _Lift:
 
     node: Node
     made: dict[Key, str]
+    locs: dict[str, Loc | None]  # of the values around the loop
     fresh: FreshNames
     before: list[Node] = field(default_factory=list[Node])
 
@@ -86,10 +90,14 @@ class _Lift:
         self.loop_node = drop_unused_captures(replace(self.node, op=replace(loop, body=body), inputs=inputs))
 
     def _lift(self, n: Node, outer: dict[str, str]) -> str:
-        """The name outside of what `n` makes inside."""
+        """The name outside of what `n` makes inside; a move is named after what it moves, and has its line."""
         lifted = replace(n, inputs=tuple(outer[i] for i in n.inputs))
         key = _key(lifted)
         if key not in self.made:
-            self.made[key] = self.fresh(f"{n.name.removesuffix('.in')}.pre")
-            self.before.append(replace(lifted, outputs=(self.made[key],)))
+            name, loc = f"{n.name}.pre", n.loc
+            if n.inputs and n.name.startswith(f"{n.inputs[0]}."):
+                name = outer[n.inputs[0]] + n.name.removeprefix(n.inputs[0])
+                loc = self.locs.get(outer[n.inputs[0]], loc)
+            self.made[key] = self.fresh(name)
+            self.before.append(replace(lifted, outputs=(self.made[key],), loc=loc))
         return self.made[key]
