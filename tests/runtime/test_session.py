@@ -484,3 +484,15 @@ def test_an_op_without_a_kernel_is_refused_at_load_by_name() -> None:
     assert e.value.message == "%h: silu on gpu:0: no kernel"
     assert e.value.loc is not None
     backend.open(vx.GPU[0], "numpy")
+
+
+def test_a_session_that_closes_ends_its_suspended_stream() -> None:
+    session = Session(counting(), bind="numpy")
+    stream = session.stream(counting_inputs(limit=5))
+    next(stream)
+    session.close()
+    with pytest.raises(StopIteration):
+        next(stream)
+    with pytest.raises(RunError) as e:
+        _ = stream.results
+    assert str(e.value) == "the stream has no results yet: iterate it to its end"

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class Session:
         self.note = binding.note
         self._lock = Lock()
         self._closed = False
+        self._streams: WeakSet[Stream] = WeakSet()
         self._run: Execution | None = None
         self._executor = Executor(program, binding, audit=audit, trace=trace)
         try:
@@ -72,8 +74,10 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Frees the devices; a second call does nothing."""
+        """Ends streams that were not exhausted and frees the devices; a second call does nothing."""
         if not self._closed:
+            for stream in list(self._streams):
+                stream.close()
             self._closed = True
             self._executor.close()
 
@@ -105,7 +109,9 @@ class Session:
         The inputs are checked at once; nothing runs before the first iteration. They must not change until the end.
         """
         args, sizes = check_args(self.program, inputs or {})
-        return Stream(self._walk(args, sizes), sizes)
+        stream = Stream(self._walk(args, sizes), sizes)
+        self._streams.add(stream)
+        return stream
 
     def _walk(self, args: dict[str, Array], sizes: Sizes) -> Generator[Emitted, None, dict[str, Array]]:
         if self._closed:
