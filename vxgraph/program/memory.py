@@ -11,7 +11,7 @@ same arithmetic of queues and waits as in `schedule`, proved again by `program.v
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -239,11 +239,18 @@ class _Block:
     def end(self) -> int:
         return self.offset + self.nbytes
 
+    def joins(self, after: _Block) -> bool:
+        return self.end == after.offset and self.touched.keys() == after.touched.keys()
+
+    def joined(self, after: _Block) -> _Block:
+        last = {queue: max(number, after.touched[queue]) for queue, number in self.touched.items()}
+        return _Block(self.offset, self.nbytes + after.nbytes, last)
+
 
 class _Region:
     """Best fit over runs of neighbouring free blocks that are provably done with; grows at the end.
 
-    Blocks are never joined for good: one that a slow queue may still be using would spoil its neighbours.
+    Only blocks that the same queues used are joined: one that a slow queue may still be using would spoil the others.
     """
 
     def __init__(self) -> None:
@@ -290,7 +297,15 @@ class _Region:
         self.free[first : first + count] = rest
 
     def give(self, offset: int, nbytes: int, touched: Clock) -> None:
-        insort(self.free, _Block(offset, nbytes, dict(touched)), key=lambda b: b.offset)
+        """Frees bytes; joined with neighbours that the same queues used, which keeps the list short."""
+        new = _Block(offset, nbytes, dict(touched))
+        at = bisect_left(self.free, offset, key=lambda b: b.offset)
+        if at < len(self.free) and new.joins(self.free[at]):
+            new = new.joined(self.free.pop(at))
+        if at and self.free[at - 1].joins(new):
+            at -= 1
+            new = self.free.pop(at).joined(new)
+        self.free.insert(at, new)
 
 
 def _done(touched: Clock, clock: Clock) -> bool:
