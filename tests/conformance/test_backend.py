@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.bed import PLACES, Bed
 from vxgraph.errors import BindError, RunError
 from vxgraph.ir.types import DTYPES, Array, f32, i32
-from vxgraph.ops import Add, MatMul, TransferPeer
+from vxgraph.ops import Add, Div, MatMul, TransferPeer
 from vxgraph.topology.ids import GPU, Topology
 
 PAIRS = list(permutations(PLACES, 2))
@@ -341,12 +341,13 @@ def test_a_closed_backend_opens_again_with_nothing_of_before(bed: Bed) -> None:
     assert bed.backend.dispatched(GPU[0]) == 0
 
 
-def test_the_caller_keeps_its_float_error_state(bed: Bed) -> None:
+def test_the_caller_keeps_its_float_error_state_and_a_kernel_has_none(bed: Bed) -> None:
+    one, zero = bed.put(np.ones(2, np.float32), GPU[0]), bed.put(np.zeros(2, np.float32), GPU[0])
     with np.errstate(all="raise"):
-        with bed.backend.scope():
-            np.float32(1) / np.float32(0)
+        quotient, _ = bed.apply(Div(), [one, zero], (f32[2], f32[2]), GPU[0])
         with pytest.raises(FloatingPointError):
             np.float32(1) / np.float32(0)
+    assert np.isposinf(bed.get(quotient, np.zeros(2, np.float32), GPU[0])).all()
 
 
 # Observation does not read records.

@@ -24,7 +24,7 @@ from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
 from vxgraph.runtime.backends.cupy.capture import capture
 from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, HandleRecord, Ordinal, Pinned, State, on
-from vxgraph.runtime.backends.cupy.driver import Driver, Stream, cuda_driver
+from vxgraph.runtime.backends.cupy.driver import Driver, Pointer, Stream, cuda_driver
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.cupy.objects import Buffer, Captured, Event, Kernel, Tensor
 from vxgraph.runtime.backends.cupy.peer import Mode, Peers, bytes_at, settle
@@ -207,7 +207,12 @@ class CupyBackend:
 
     def kernel(self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology) -> Kernel:
         """The op's plan; BindError that names the op where there is none."""
-        return self._launcher.made(Kernel(op, self._state(topology), self._launcher.plan(op, ins, outs)))
+        state = self._state(topology)
+        try:
+            planner = self._launcher.plan(op, ins, outs)
+        except BindError as error:
+            raise BindError(f"{op.name} on {topology}: {error.message}", details=error.details) from None
+        return self._launcher.made(Kernel(op, state, planner))
 
     def dispatch(
         self,
@@ -281,14 +286,22 @@ class CupyBackend:
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:
         """What the driver says: the device of the addresses, and for an event also that of its stream."""
         driver = self._driver
-        pointers, streams = _evidence(thing)
-        ordinals = {driver.pointer_device(p) for p in pointers} | {driver.stream_device(s) for s in streams}
+        pointers = _evidence(thing)
+        ordinals = {driver.pointer_device(p) for p in pointers} | self._ran_on(thing)
         found = tuple(
             t
             for t, state in self._states.items()
             if ordinals == {state.ordinal.ordinal} and all(map(state.holds, pointers)) and _runs(state, thing)
         )
         return Observation(found, " and ".join(self._name(k) for k in sorted(ordinals)))
+
+    def _ran_on(self, thing: Buffer | Tensor | Event) -> set[int]:
+        """The device of a dispatch's stream; of a move's, which may write elsewhere, only where it is not its own."""
+        if not isinstance(thing, Event):
+            return set()
+        ordinal = self._driver.stream_device(thing.stream)
+        moves = thing.stream != thing.state.compute
+        return set() if moves and ordinal == thing.state.ordinal.ordinal else {ordinal}
 
     def _name(self, ordinal: int) -> str:
         if ordinal < 0:
@@ -302,7 +315,7 @@ class CupyBackend:
 
     def dispatched(self, topology: Topology) -> int:
         """Counted where it is launched."""
-        return self._states[topology].dispatches
+        return self._state(topology).dispatches
 
     # Checks.
 
@@ -342,14 +355,14 @@ class CupyBackend:
             )
 
 
-def _evidence(thing: Buffer | Tensor | Event) -> tuple[tuple[int, ...], tuple[Stream, ...]]:
+def _evidence(thing: Buffer | Tensor | Event) -> tuple[Pointer, ...]:
     match thing:
         case Event():
-            return thing.touched, (thing.stream,)
+            return thing.touched
         case Tensor():
-            return (thing.pointer,), ()
+            return (thing.pointer,)
         case Buffer():
-            return (thing.memory.ptr,) if thing.memory is not None else (), ()
+            return (thing.memory.ptr,) if thing.memory is not None else ()
 
 
 def _runs(state: State, thing: Buffer | Tensor | Event) -> bool:
