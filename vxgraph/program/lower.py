@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vxgraph import ops
@@ -199,13 +199,15 @@ class _Lower:
     def _close(self, loop: ops.Loop, carried: list[Carried], body: list[Instruction]) -> list[Carried]:
         """The step's end: every next value in its arg's slot, through a copy where it cannot be made there."""
         nexts = [self._name(v) for v in loop.next_values]
+        views = {i.dst: i.src for i in body if isinstance(i, View)}
+        makers = [_origin(value, views) for value in nexts]  # the value of which the next one is a view
         defined = {out for instr in body for out in _defines(instr)}
         for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
-            if value != c.arg and (value not in defined or value in nexts[:k]):
-                nexts[k] = self._append_copy(c, value, body, "handed on unchanged")
+            if value != c.arg and (makers[k] not in defined or makers[k] in makers[:k]):
+                nexts[k] = makers[k] = self._append_copy(c, value, body, "handed on unchanged")
         step = _Step(body)
         for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
-            if value != c.arg and not self._takes_over(c.arg, value, step):
+            if value != c.arg and not self._takes_over(c.arg, makers[k], step):
                 nexts[k] = self._append_copy(c, value, body, f"%{c.arg} is still read when %{value} is made")
         return [Carried(c.init, c.arg, value, c.out) for c, value in zip(carried, nexts, strict=True)]
 
@@ -252,6 +254,12 @@ class _Step:
         for k, instr in enumerate(body):
             for value in _reads(instr):
                 self.readers[value].append(k)
+
+
+def _origin(value: str, views: Mapping[str, str]) -> str:
+    while value in views:
+        value = views[value]
+    return value
 
 
 def _last_reads(graph: Graph) -> dict[str, int]:

@@ -113,6 +113,19 @@ class Report:
             if isinstance(i := r.instr, Dispatch | Upload | Download | TransferPeer)
         )
 
+    def __str__(self) -> str:
+        """A line per place and per pair that bytes crossed between: planned, and observed."""
+        places = (f"{t} on {self.devices[t]}: {n} dispatches" for t, n in self.dispatches.items())
+        pairs: dict[tuple[str, str], list[Moved]] = {}
+        for m in self.transfers:
+            pairs.setdefault((str(m.src or "host"), str(m.dst or "host")), []).append(m)
+        crossings = (
+            f"{src} -> {dst}: {sum(m.count for m in moved)} transfers, "
+            f"planned {sum(m.planned_bytes for m in moved):,} bytes, observed {sum(m.observed_bytes for m in moved):,}"
+            for (src, dst), moved in pairs.items()
+        )
+        return "\n".join((*places, *crossings))
+
     def conforms(self) -> bool:
         """True; ConformanceError where the load or the run is not the plan, is incomplete, or there was none."""
         if self.load is None or self.run is None:
