@@ -22,7 +22,7 @@ from tests.runtime.cupy.fake_kernels import SPECS, Spec
 from tests.runtime.cupy.fake_memory import CudaError, DeviceMemory, Memory, Span, device_of, host_view
 from tests.runtime.cupy.fake_queue import Capture, Event, Graph, Queues, Stream, end_capture
 from vxgraph.ir.types import DTYPES, Array
-from vxgraph.runtime.backends.cupy.driver import GemmCall, Properties
+from vxgraph.runtime.backends.cupy.driver import WORKSPACE, GemmCall, Properties
 
 Lie = Literal["zeros", "half", "nothing", "first is wrong", "only first is right"]
 Allocator = Literal["pool", "async pool", "none"]
@@ -267,14 +267,14 @@ class FakeDriver:
 
     # The library.
 
-    def handle(self, *_: int) -> int:
+    def handle(self) -> int:
         self._outside_capture("cublasCreate")
         return self._add(Handle(self.device()))
 
     def destroy_handle(self, handle: int) -> None:
         self._get(handle, Handle).destroyed = True
 
-    def gemm(self, handle: int, stream: int, call: GemmCall) -> None:
+    def gemm(self, handle: int, workspace: int, stream: int, call: GemmCall) -> None:
         self.calls["gemm"] += 1
         s = self._selected(stream)
         if self._get(handle, Handle).device != s.device:
@@ -283,8 +283,9 @@ class FakeDriver:
         a = self._local(call.a, call.m * call.k * size, s.device)
         b = self._local(call.b, call.k * call.n * size, s.device)
         c = self._local(call.c, call.m * call.n * size, s.device)
+        scratch = self._local(workspace, WORKSPACE, s.device)
         label = f"gemm on stream {s.number}"
-        self.queues.put(s, label, lambda: self._product(call), reads=(a, b), writes=(c,))
+        self.queues.put(s, label, lambda: self._product(call), reads=(a, b), writes=(c, scratch))
 
     def _product(self, call: GemmCall) -> None:
         """C = op(A) op(B), all column-major: seen row-major, each is its own transpose."""

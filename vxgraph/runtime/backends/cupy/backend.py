@@ -23,7 +23,7 @@ from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
 from vxgraph.runtime.backends.cupy.capture import capture
-from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, HandleRecord, Ordinal, Pinned, State, on
+from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, Block, HandleRecord, Ordinal, Pinned, State, on
 from vxgraph.runtime.backends.cupy.driver import Driver, Pointer, Stream, cuda_driver
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.cupy.objects import Buffer, Captured, Event, Kernel, Tensor
@@ -89,6 +89,9 @@ class CupyBackend:
 
     def close(self) -> None:
         """Destroys streams and handles; buffers that are still around stay unusable."""
+        for state in self._states.values():  # all before the first is closed: they write into each other's memory
+            state.synchronize()
+            settle(state.driver, state)
         for state in self._states.values():
             state.close()
         for ordinal in self._ordinals.values():
@@ -119,21 +122,20 @@ class CupyBackend:
         """Poisoned memory on the topology's device, from CuPy's current allocator."""
         state = self._state(topology)
         with on(self._driver, state.ordinal.ordinal):
-            memory = self._driver.alloc(max(nbytes, 1))
-            self._driver.fill(memory.ptr, POISON, max(nbytes, 1), state.compute)
+            memory = self._driver.alloc(nbytes + 1)  # what is empty and stands at the end lies in it too
+            self._driver.fill(memory.ptr, POISON, nbytes + 1, state.compute)
             self._driver.stream_synchronize(state.compute)
-        state.blocks[memory.ptr] = nbytes
-        return Buffer(state, memory, nbytes)
+        state.blocks[memory.ptr] = Block(memory, nbytes)
+        return Buffer(state, memory.ptr, nbytes)
 
     def free(self, buffer: Buffer, topology: Topology) -> None:
-        """Gives memory back once both streams are empty."""
+        """Gives memory back once nothing is under way; what is sent here travels on its source's stream."""
         state = self._own(buffer, topology, "free")
+        for each in self._states.values():
+            each.synchronize()
         with on(self._driver, state.ordinal.ordinal):
-            self._driver.stream_synchronize(state.compute)
-            self._driver.stream_synchronize(state.copy)
-            del state.blocks[buffer.memory.ptr]
-            buffer.state = None
-            buffer.memory = None
+            del state.blocks[buffer.pointer]
+        buffer.state = None
 
     def tensor(self, buffer: Buffer, offset: int, dtype: DType, shape: tuple[int, ...], topology: Topology) -> Tensor:
         """A view at a byte offset; it need not be aligned."""
@@ -144,17 +146,19 @@ class CupyBackend:
                 f"tensor on {topology}: bytes {offset} to {offset + nbytes} are outside a buffer of "
                 f"{buffer.nbytes} bytes"
             )
-        return Tensor(buffer, buffer.memory.ptr + offset, dtype, shape, nbytes)
+        return Tensor(buffer, buffer.pointer + offset, dtype, shape, nbytes)
 
     # Moves.
 
     def upload(self, array: Array, into: Tensor, topology: Topology, *, after: Sequence[Event] = ()) -> Event:
-        """cudaMemcpyAsync from pageable memory, which returns once the bytes are taken."""
+        """cudaMemcpyAsync, which returns once the bytes of pageable memory are taken; page-locked memory is copied."""
         state = self._own(into.buffer, topology, "upload")
         self._match(into, array.shape, array.dtype, f"upload to {topology}")
         host = np.ascontiguousarray(array)
         self._wait_for(after, state.copy)
         if into.nbytes:
+            if not self._driver.pageable(host.ctypes.data):
+                host = host.copy()
             with on(self._driver, state.ordinal.ordinal):
                 self._driver.copy(into.pointer, host.ctypes.data, into.nbytes, state.copy)
         self._moved[None, topology] += into.nbytes
@@ -226,16 +230,12 @@ class CupyBackend:
     ) -> Event:
         """Launches on the topology's compute stream."""
         state = self._state(topology)
-        if kernel.state is not state:
-            raise RunError(f"dispatch {kernel.op.name} on {topology}: the kernel was made for {kernel.state.topology}")
-        for tensor in (*ins, *outs):
-            if tensor.buffer.state is not state:
-                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+        self._fits(kernel, (*ins, *outs), state)
         self._wait_for(after, state.compute)
         with on(self._driver, state.ordinal.ordinal):
             if isinstance(kernel, Captured):
                 self._driver.launch_graph(kernel.graph, state.compute)
-                state.dispatches += kernel.dispatches
+                state.dispatches += len(kernel.bound)
                 return Event(state, state.compute, kernel.touched)
             self._launcher.run(self._driver, kernel, ins, outs, sizes, state.compute)
         state.dispatches += 1
@@ -246,10 +246,13 @@ class CupyBackend:
     ) -> Captured:
         """Many dispatches as one CUDA graph. The handle's workspace is set, so cuBLAS may be captured."""
         state = self._state(topology)
-        graph = capture(self._driver, self._launcher, state, launches, sizes)
+        for kernel, ins, outs in launches:
+            self._fits(kernel, (*ins, *outs), state)
+        bound = tuple(self._launcher.ready(self._driver, *launch, sizes) for launch in launches)
+        graph = capture(self._driver, state, bound)
         state.graphs.append(graph)
-        touched = tuple(t.pointer for _, _, outs in launches for t in outs)
-        return Captured(state, graph, len(launches), touched, launches[0][0].op)
+        touched = tuple(t.pointer for b in bound for t in b.outs)
+        return Captured(state, graph, bound, touched, launches[0][0].op)
 
     # Waiting and observing.
 
@@ -337,6 +340,15 @@ class CupyBackend:
             raise RunError(f"{topology} is not open on the CuPy backend (open: {here})")
         return state
 
+    def _fits(self, kernel: Kernel | Captured, tensors: Sequence[Tensor], state: State) -> None:
+        """Whether a kernel and its tensors are the state's."""
+        if kernel.state is not state:
+            made_for = kernel.state.topology
+            raise RunError(f"dispatch {kernel.op.name} on {state.topology}: the kernel was made for {made_for}")
+        for tensor in tensors:
+            if tensor.buffer.state is not state:
+                self._refuse(tensor.buffer, state.topology, f"dispatch {kernel.op.name}")
+
     def _own(self, buffer: Buffer, topology: Topology, verb: str) -> State:
         state = self._state(topology)
         if buffer.state is not state:
@@ -362,7 +374,7 @@ def _evidence(thing: Buffer | Tensor | Event) -> tuple[Pointer, ...]:
         case Tensor():
             return (thing.pointer,)
         case Buffer():
-            return (thing.memory.ptr,) if thing.memory is not None else ()
+            return (thing.pointer,) if thing.state is not None else ()
 
 
 def _runs(state: State, thing: Buffer | Tensor | Event) -> bool:

@@ -6,45 +6,58 @@ lanes. cuBLAS calls share the ordinal's workspace, so they follow one another wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from vxgraph.ir.types import Sizes
 from vxgraph.runtime.backends.cupy.device import State, on
-from vxgraph.runtime.backends.cupy.driver import CudaEvent, Driver, Graph
+from vxgraph.runtime.backends.cupy.driver import CudaEvent, Driver, Graph, Stream
 from vxgraph.runtime.backends.cupy.lanes import Placed, Span, place
-from vxgraph.runtime.backends.cupy.launch import Launcher
-from vxgraph.runtime.backends.cupy.objects import Bound, Kernel, Tensor
+from vxgraph.runtime.backends.cupy.objects import Bound, Tensor
 
-Dispatches = Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]]
 WORKSPACE: Span = (-1, 0)  # stands for cuBLAS's workspace among the bytes that a dispatch writes
 
 
-def capture(driver: Driver, launcher: Launcher, state: State, dispatches: Dispatches, sizes: Sizes) -> Graph:
-    """The graph of the dispatches: compiled and packed first, so that nothing but launches happens while it records."""
-    placed = place([_touches(launcher.ready(driver, *d, sizes)) for d in dispatches])
-    waited = {n for p in placed for n in p.waits} | set(_tails(placed))
+def capture(driver: Driver, state: State, dispatches: Sequence[Bound]) -> Graph:
+    """The graph of the dispatches, which are compiled and packed: nothing but launches happens while it records."""
+    placed = place([_touches(bound) for bound in dispatches])
     lanes = [state.lane(k) for k in range(1 + max(p.lane for p in placed))]
-    events: dict[int, CudaEvent] = {n: state.event() for n in waited}
+    events = {n: state.event() for n in {n for p in placed for n in p.waits} | set(_tails(placed))}
     fork = state.event()
     with on(driver, state.ordinal.ordinal):
         driver.begin_capture(state.compute)
         try:
-            driver.record(fork, state.compute)
-            for lane in lanes[1:]:
-                driver.stream_wait(lane, fork)
-            for k, (p, (kernel, ins, outs)) in enumerate(zip(placed, dispatches, strict=True)):
-                for n in p.waits:
-                    driver.stream_wait(lanes[p.lane], events[n])
-                launcher.run(driver, kernel, ins, outs, sizes, lanes[p.lane])
-                if k in events:
-                    driver.record(events[k], lanes[p.lane])
-            for n in _tails(placed):
-                driver.stream_wait(state.compute, events[n])
+            _record(driver, placed, dispatches, lanes, fork, events)
+            return driver.end_capture(state.compute)
+        except BaseException:
+            with suppress(Exception):  # half of a graph is no graph; what is to be told is the first error
+                driver.destroy_graph(driver.end_capture(state.compute))
+            raise
         finally:
-            graph = driver.end_capture(state.compute)
-    for event in (fork, *events.values()):
-        state.recycle(event)
-    return graph
+            for event in (fork, *events.values()):
+                state.recycle(event)
+
+
+def _record(
+    driver: Driver,
+    placed: Sequence[Placed],
+    dispatches: Sequence[Bound],
+    lanes: Sequence[Stream],
+    fork: CudaEvent,
+    events: Mapping[int, CudaEvent],
+) -> None:
+    """Forks the lanes, puts each dispatch on its own, and joins them."""
+    driver.record(fork, lanes[0])
+    for lane in lanes[1:]:
+        driver.stream_wait(lane, fork)
+    for k, (p, bound) in enumerate(zip(placed, dispatches, strict=True)):
+        for n in p.waits:
+            driver.stream_wait(lanes[p.lane], events[n])
+        for start in bound.starts:
+            start(lanes[p.lane])
+        if k in events:
+            driver.record(events[k], lanes[p.lane])
+    for n in _tails(placed):
+        driver.stream_wait(lanes[0], events[n])
 
 
 def _tails(placed: Sequence[Placed]) -> tuple[int, ...]:

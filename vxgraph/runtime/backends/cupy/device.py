@@ -1,8 +1,8 @@
 """What belongs to a device ordinal, and what belongs to a topology.
 
-    Ordinal   the cuBLAS handle with its workspace, compiled kernels, pinned staging: one per device, shared by the
-              topologies that are bound to it, never by two devices
-    State     compute and copy streams, allocations, the error word, counters: one per topology
+    Ordinal   the cuBLAS handle, compiled kernels, pinned staging: one per device, shared by the topologies that are
+              bound to it, never by two devices
+    State     compute and copy streams, allocations, cuBLAS's workspace, the error word, counters: one per topology
 
 Both are made under `on(ordinal)`, which selects the device and gives the caller's back, also after an error.
 """
@@ -15,11 +15,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from vxgraph.runtime.backends.cupy.driver import CudaEvent, Driver, Function, Graph, Handle, Pointer, Stream
+from vxgraph.runtime.backends.cupy.driver import (
+    WORKSPACE,
+    CudaEvent,
+    Driver,
+    Function,
+    Graph,
+    Handle,
+    Pointer,
+    Stream,
+)
 from vxgraph.runtime.backends.cupy.kernels.faults import FAULT_WORDS
 from vxgraph.topology.ids import Topology
 
-WORKSPACE = 32 << 20  # bytes; what cuBLAS recommends on Hopper
 FAULT_BYTES = 8 * FAULT_WORDS  # int64 words, as kernels/faults.py says
 
 
@@ -54,14 +62,12 @@ class Ordinal:
     made: HandleRecord | None = None
     functions: dict[tuple[str, str, int], Function] = field(default_factory=dict[tuple[str, str, int], Function])
     pinned: dict[int, list[Pinned]] = field(default_factory=lambda: defaultdict[int, list[Pinned]](list))
-    _workspace: Any = None
 
     def handle(self) -> Handle:
         """The cuBLAS handle: made when first asked for, on this device, once."""
         if self.made is None:
             with on(self.driver, self.ordinal):
-                self._workspace = self.driver.alloc(WORKSPACE)
-                handle = self.driver.handle(self._workspace.ptr, WORKSPACE)
+                handle = self.driver.handle()
                 self.made = HandleRecord(self.ordinal, self.driver.device(), handle)
         return self.made.handle
 
@@ -91,7 +97,7 @@ class Ordinal:
         if self.made is not None:
             with on(self.driver, self.ordinal):
                 self.driver.destroy_handle(self.made.handle)
-        self.made, self._workspace = None, None
+        self.made = None
         self.functions.clear()
         self.pinned.clear()
 
@@ -105,6 +111,14 @@ class Pinned:
     keep: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory of one topology."""
+
+    memory: Any
+    nbytes: int
+
+
 class State:
     """One topology on its ordinal."""
 
@@ -113,17 +127,18 @@ class State:
         self.ordinal = ordinal
         self.topology = topology
         self.dispatches = 0
-        self.blocks: dict[Pointer, int] = {}  # address -> bytes, of what is allocated
+        self.blocks: dict[Pointer, Block] = {}  # by address; memory lives until it is freed or the state closes
         self.graphs: list[Graph] = []
         self.lanes: list[Stream] = []  # beside the compute stream, for capturing what may run side by side
         self.in_flight: list[
             tuple[State, CudaEvent, State, CudaEvent, Pinned]
         ] = []  # staged transfers, not yet settled
         self._events: list[CudaEvent] = []
+        self._workspace: Any = None
         with on(driver, ordinal.ordinal):
             self.compute: Stream = driver.stream()
             self.copy: Stream = driver.stream()
-            self._error_memory = driver.alloc(FAULT_BYTES)
+            self._error_memory: Any = driver.alloc(FAULT_BYTES)
             driver.fill(self.error, 0, FAULT_BYTES, self.compute)
             driver.stream_synchronize(self.compute)
 
@@ -134,7 +149,14 @@ class State:
 
     def holds(self, address: Pointer) -> bool:
         """Whether an address lies in a block of this topology (or at its very end)."""
-        return any(start <= address <= start + nbytes for start, nbytes in self.blocks.items())
+        return any(start <= address <= start + block.nbytes for start, block in self.blocks.items())
+
+    def workspace(self) -> Pointer:
+        """cuBLAS's scratch memory, made when first asked for. Not the ordinal's: topologies work side by side."""
+        if self._workspace is None:
+            with on(self.driver, self.ordinal.ordinal):
+                self._workspace = self.driver.alloc(WORKSPACE)
+        return int(self._workspace.ptr)
 
     def lane(self, number: int) -> Stream:
         """The compute stream, or one of those beside it."""
@@ -154,17 +176,23 @@ class State:
         """Makes an event free for the next one."""
         self._events.append(event)
 
+    def synchronize(self) -> None:
+        """Waits for both streams."""
+        with on(self.driver, self.ordinal.ordinal):
+            self.driver.stream_synchronize(self.compute)
+            self.driver.stream_synchronize(self.copy)
+
     def close(self) -> None:
-        """Waits for both streams and destroys them."""
+        """Destroys what the topology has, and frees its memory; nothing is under way."""
         with on(self.driver, self.ordinal.ordinal):
             for stream in (self.compute, self.copy, *self.lanes):
-                self.driver.stream_synchronize(stream)
                 self.driver.destroy_stream(stream)
             for event in self._events:
                 self.driver.destroy_event(event)
             for graph in self.graphs:
                 self.driver.destroy_graph(graph)
+            self.blocks.clear()
+            self._workspace = self._error_memory = None
         self._events.clear()
         self.graphs.clear()
         self.lanes.clear()
-        self.blocks.clear()

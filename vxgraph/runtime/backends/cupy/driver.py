@@ -112,6 +112,10 @@ class Driver(Protocol):
         """The ordinal that the driver says an address belongs to; -1 for host memory."""
         ...
 
+    def pageable(self, address: int) -> bool:
+        """Whether host memory is not page-locked, so that a copy from it returns once the bytes are taken."""
+        ...
+
     def stream_device(self, stream: Stream) -> int:
         """The ordinal that the driver says a stream belongs to."""
         ...
@@ -136,16 +140,16 @@ class Driver(Protocol):
         """Kernel arguments (ints are addresses, NumPy scalars themselves), packed once for many launches."""
         ...
 
-    def handle(self, workspace: Pointer, nbytes: int) -> Handle:
-        """A cuBLAS handle on the current device, with this workspace."""
+    def handle(self) -> Handle:
+        """A cuBLAS handle on the current device."""
         ...
 
     def destroy_handle(self, handle: Handle) -> None:
         """Gives a handle back."""
         ...
 
-    def gemm(self, handle: Handle, stream: Stream, call: GemmCall) -> None:
-        """A batch of matrix products with f32 accumulation."""
+    def gemm(self, handle: Handle, workspace: Pointer, stream: Stream, call: GemmCall) -> None:
+        """A batch of matrix products with f32 accumulation; it may use WORKSPACE bytes at the pointer until it ends."""
         ...
 
     def begin_capture(self, stream: Stream) -> None:
@@ -187,11 +191,15 @@ class GemmCall:
     dtype: str
 
 
+WORKSPACE = 32 << 20  # bytes; what cuBLAS recommends on Hopper
+
 _CUDA_R = {"f32": 0, "f16": 2, "bf16": 14}
 _COMPUTE_32F = 68
 _DEFAULT_ALGORITHM = -1
 _CAPTURE_THREAD_LOCAL = 1
 _COPY_DEFAULT = 4  # the driver infers the direction from the addresses
+_UNREGISTERED = 0  # cudaMemoryType: host memory that CUDA does not know
+_DEVICE_TYPES = (2, 3)  # cudaMemoryType: device, managed
 _NON_BLOCKING = 1
 _NO_TIMING = 2
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -255,9 +263,12 @@ class CudaDriver:
     def alloc(self, nbytes: int) -> Any:
         """From CuPy's current allocator, whichever it is."""
         try:
-            return self._cupy.cuda.alloc(nbytes)
+            memory = self._cupy.cuda.alloc(nbytes)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise RunError(f"cuda:{self.device()}: no {nbytes:,} bytes left: {error}") from None
+        # The allocator orders its blocks on CuPy's current stream, which ours do not wait for.
+        self._cupy.cuda.get_current_stream().synchronize()
+        return memory
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """cudaHostAlloc, through CuPy's pinned pool."""
@@ -313,7 +324,11 @@ class CudaDriver:
     def pointer_device(self, pointer: Pointer) -> int:
         """cudaPointerGetAttributes."""
         attributes = self._rt.pointerGetAttributes(pointer)
-        return int(attributes.device) if attributes.devicePointer else -1
+        return int(attributes.device) if attributes.type in _DEVICE_TYPES else -1
+
+    def pageable(self, address: int) -> bool:
+        """cudaPointerGetAttributes."""
+        return int(self._rt.pointerGetAttributes(address).type) == _UNREGISTERED
 
     def stream_device(self, stream: Stream) -> int:
         """cuStreamGetCtx, and that context's cuCtxGetDevice."""
@@ -355,23 +370,21 @@ class CudaDriver:
         array = (ctypes.c_void_p * max(len(kept), 1))(*(ctypes.addressof(k) for k in kept))
         return array, kept
 
-    def handle(self, workspace: Pointer, nbytes: int) -> Handle:
-        """cublasCreate, cublasSetWorkspace."""
-        handle = int(self._cublas.create())
-        code = self._library().cublasSetWorkspace_v2(
-            ctypes.c_void_p(handle), ctypes.c_void_p(workspace), ctypes.c_size_t(nbytes)
-        )
-        self._check(code, "cublasSetWorkspace")
-        return handle
+    def handle(self) -> Handle:
+        """cublasCreate."""
+        return int(self._cublas.create())
 
     def destroy_handle(self, handle: Handle) -> None:
         """cublasDestroy."""
         self._cublas.destroy(handle)
 
-    def gemm(self, handle: Handle, stream: Stream, call: GemmCall) -> None:
+    def gemm(self, handle: Handle, workspace: Pointer, stream: Stream, call: GemmCall) -> None:
         """cublasGemmStridedBatchedEx on the stream."""
         lib, p = self._library(), ctypes.c_void_p
         self._check(lib.cublasSetStream_v2(p(handle), p(stream)), "cublasSetStream")
+        # cublasSetStream goes back to a workspace of the handle's own, which no graph may keep.
+        code = lib.cublasSetWorkspace_v2(p(handle), p(workspace), ctypes.c_size_t(WORKSPACE))
+        self._check(code, "cublasSetWorkspace")
         kind = _CUDA_R[call.dtype]
         i64 = ctypes.c_longlong
         code = lib.cublasGemmStridedBatchedEx(

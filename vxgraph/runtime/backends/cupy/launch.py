@@ -18,7 +18,7 @@ from vxgraph.runtime.backends.cupy.driver import Driver, GemmCall, Stream
 from vxgraph.runtime.backends.cupy.kernels import Gemm, Launch, Planner, fault
 from vxgraph.runtime.backends.cupy.kernels import plan as plan_op
 from vxgraph.runtime.backends.cupy.kernels.launch import Arg, Types
-from vxgraph.runtime.backends.cupy.objects import Bound, Buffer, Kernel, Start, Tensor
+from vxgraph.runtime.backends.cupy.objects import Bound, Kernel, Start, Tensor
 
 KEPT = 8  # bindings of one kernel that stay prepared
 
@@ -58,30 +58,38 @@ class Launcher:
     def ready(
         self, driver: Driver, kernel: Kernel, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes
     ) -> Bound:
-        """The kernel's launches on these tensors, prepared once for the same sequences of tensors."""
+        """The kernel's launches on these tensors, prepared once for the same tuples of tensors and sizes."""
+        ins, outs = tuple(ins), tuple(outs)  # itself where it is one; a list may hold others next time
         key = (id(ins), id(outs))
         found = kernel.bound.get(key)
-        if found is not None and found.ins is ins and found.outs is outs:
+        if found is not None and found.ins is ins and found.outs is outs and found.sizes == sizes:
             return found
+        beside = Beside(driver)
         with on(driver, kernel.state.ordinal.ordinal):
-            before, operands, results, after = _aligned(driver, ins, outs)
+            operands, results = [beside.operand(t) for t in ins], [beside.result(t) for t in outs]
         donated = kernel.op.donates
         same = donated is not None and len(ins) > donated and operands[donated].pointer == results[0].pointer
         steps = kernel.planner.steps([t.shape for t in ins], [t.shape for t in outs], sizes, same=same)
         starts = [self._start(driver, kernel, step, operands, results) for step in steps]
         library = any(isinstance(step, Gemm) for step in steps)
-        found = kernel.bound[key] = Bound(ins, outs, (*before, *starts, *after), library)
+        starts = (*beside.before, *starts, *beside.after)
+        found = kernel.bound[key] = Bound(ins, outs, dict(sizes), starts, library, tuple(beside.memory))
         if len(kernel.bound) > KEPT:
-            del kernel.bound[next(iter(kernel.bound))]
+            self._forget(kernel, next(iter(kernel.bound)))
         return found
+
+    def _forget(self, kernel: Kernel, key: tuple[int, int]) -> None:
+        if kernel.bound[key].memory:
+            kernel.state.synchronize()  # it goes with the binding, and launches may be using it
+        del kernel.bound[key]
 
     def _start(
         self, driver: Driver, kernel: Kernel, step: Launch | Gemm, ins: Sequence[Tensor], outs: Sequence[Tensor]
     ) -> Start:
         ordinal = kernel.state.ordinal
         if isinstance(step, Gemm):
-            call, handle = _gemm_call(step, ins, outs), ordinal.handle()
-            return lambda stream: driver.gemm(handle, stream, call)
+            call, handle, workspace = _gemm_call(step, ins, outs), ordinal.handle(), kernel.state.workspace()
+            return lambda stream: driver.gemm(handle, workspace, stream, call)
         function = ordinal.function(step.source, step.entry, step.shared)
         arguments = driver.pack(tuple(self._argument(arg, kernel, ins, outs) for arg in step.args))
         return lambda stream: driver.launch(function, step.grid, step.block, step.shared, arguments, stream)
@@ -107,23 +115,30 @@ class Launcher:
         return RunError(f"{self._sites[site].op.name}: {error.message}", details=error.details)
 
 
-def _aligned(
-    driver: Driver, ins: Sequence[Tensor], outs: Sequence[Tensor]
-) -> tuple[list[Start], list[Tensor], list[Tensor], list[Start]]:
-    """The tensors at addresses that kernels can use: what is at an odd one is copied to memory beside it, and back."""
-    before: list[Start] = []
-    after: list[Start] = []
+class Beside:
+    """Copies of the tensors that stand at addresses which kernels cannot use: at an odd offset."""
 
-    def aligned(t: Tensor) -> Tensor:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.memory: list[Any] = []
+        self.before: list[Start] = []
+        self.after: list[Start] = []
+
+    def operand(self, t: Tensor) -> Tensor:
+        """The tensor, or its copy, which is made before the kernel runs."""
         if not t.nbytes or t.pointer % t.dtype.itemsize == 0:
             return t
-        memory = driver.alloc(t.nbytes)
-        beside = Tensor(Buffer(t.buffer.state, memory, t.nbytes), memory.ptr, t.dtype, t.shape, t.nbytes)
-        before.append(lambda stream: driver.copy(beside.pointer, t.pointer, t.nbytes, stream))
-        after.append(lambda stream: driver.copy(t.pointer, beside.pointer, t.nbytes, stream))
-        return beside
+        memory = self._driver.alloc(t.nbytes)
+        self.memory.append(memory)
+        self.before.append(lambda stream: self._driver.copy(memory.ptr, t.pointer, t.nbytes, stream))
+        return Tensor(t.buffer, memory.ptr, t.dtype, t.shape, t.nbytes)
 
-    return before, [aligned(t) for t in ins], [aligned(t) for t in outs], after
+    def result(self, t: Tensor) -> Tensor:
+        """The same, copied back once the kernel has run."""
+        copy = self.operand(t)
+        if copy is not t:
+            self.after.append(lambda stream: self._driver.copy(t.pointer, copy.pointer, t.nbytes, stream))
+        return copy
 
 
 def _gemm_call(g: Gemm, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> GemmCall:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from vxgraph.errors import RunError
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import DType
+from vxgraph.ir.types import DType, Sizes
 from vxgraph.runtime.backends.cupy.device import State
 from vxgraph.runtime.backends.cupy.driver import Pointer, Stream
 from vxgraph.runtime.backends.cupy.kernels.launch import Planner
@@ -24,13 +24,13 @@ class Opaque:
 
 
 class Buffer(Opaque):
-    """An allocation; `state` is None once it is freed."""
+    """An allocation of the state's; `state` is None once it is freed."""
 
-    __slots__ = ("memory", "nbytes", "state")
+    __slots__ = ("nbytes", "pointer", "state")
 
-    def __init__(self, state: State | None, memory: Any, nbytes: int) -> None:
+    def __init__(self, state: State | None, pointer: Pointer, nbytes: int) -> None:
         self.state = state
-        self.memory = memory
+        self.pointer = pointer
         self.nbytes = nbytes
 
     def __repr__(self) -> str:
@@ -77,12 +77,15 @@ Start = Callable[[Stream], None]  # puts one launch on a stream
 
 
 class Bound(NamedTuple):
-    """A kernel on certain tensors, ready to launch; `library` says that it uses cuBLAS, and so its workspace."""
+    """A kernel on certain tensors, ready to launch; `library` says that it uses cuBLAS, and so its workspace, and
+    `memory` is what it has beside the tensors."""
 
-    ins: Sequence[Tensor]
-    outs: Sequence[Tensor]
+    ins: tuple[Tensor, ...]
+    outs: tuple[Tensor, ...]
+    sizes: Sizes
     starts: tuple[Start, ...]
     library: bool
+    memory: tuple[Any, ...]
 
 
 @dataclass
@@ -102,10 +105,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """Many dispatches recorded as one graph."""
+    """Many dispatches recorded as one graph; `bound` are kept for the memory that they have."""
 
     state: State
     graph: Any
-    dispatches: int
+    bound: tuple[Bound, ...]
     touched: tuple[Pointer, ...]
     op: Op
