@@ -56,5 +56,5 @@ def test_a_graph_at_any_places_gives_what_its_ops_mean(recipe: tuple[Step, ...],
     graph = build(recipe, places)
     inputs, params = arrays()
     wanted, found = interpret(graph, inputs, params), run(graph)
-    for name in wanted.keys() | {n for n, v in found.items() if len(v)}:
+    for name in wanted.keys() | {n for n, v in found.items() if v.size}:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)

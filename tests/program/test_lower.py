@@ -109,3 +109,22 @@ def test_a_carried_value_that_the_host_reads_is_downloaded_in_the_step() -> None
         vx.output("x", x)
     program = vx.compile(graph, vx.load_machine("h200"))
     assert vx.run(program, {"n": np.int32(2), "x": np.float32(0)}, bind="numpy")["x"] == 2 + 3 + 4
+
+
+def test_a_next_value_that_is_a_view_needs_no_copy() -> None:
+    with vx.Graph("views") as g:
+        x = vx.input("x", vx.f32[4, 2])
+
+        def body(a: vx.Value) -> list[vx.Value]:
+            half = a * 0.5
+            vx.emit("half", half)  # so that it stays a value of its own
+            return [(half + half).reshape(8).reshape(4, 2)]
+
+        with vx.on(vx.CPU[0]):
+            (out,), _ = vx.loop(body, [x], max_steps=3)
+        vx.output("y", out)
+    program = vx.compile(g, vx.load_machine("cpu"))
+    loop = next(i for i in program.body if isinstance(i, Loop))
+    assert [i.op.name for i in loop.body if isinstance(i, Dispatch)] == ["mul", "add"]
+    given = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_array_equal(vx.run(program, {"x": given})["y"], given)
