@@ -74,10 +74,19 @@ MISTAKES = {
         "%a = cache_init(%x, %x) {type = f32[4]} : f32[4]",
         "m.vxg:3: cache_init: found 2 operands, wanted 0 to 1",
     ),
-    "too many names": ("%a, %b = neg(%x) : f32[4]", "m.vxg:3: %a: neg has 1 results, but 2 names"),
+    "too many names": ("%a, %b = neg(%x) : f32[4]", "m.vxg:3: %a: 2 names, but 1 types"),
     "too few names": (
         loop(head="%o = loop(%x) {carried = 1, max_steps = 3}"),
-        "m.vxg:3: %o: loop has 2 results, but 1 names",
+        "m.vxg:3: %o: 1 names, but 2 types",
+    ),
+    "too many names in a loop's body": (
+        loop("%p, %q = neg(%s) : f32[4]"),
+        "m.vxg:6: %p: 2 names, but 1 types",
+    ),
+    "a type too many": ("%a = neg(%x) : f32[4], f32[4]", "m.vxg:3: %a: 1 names, but 2 types"),
+    "results that the op does not have": (
+        "%a, %b = neg(%x) : f32[4], f32[4]",
+        "m.vxg:3: %a: neg gives f32[4], but the graph says f32[4], f32[4]",
     ),
     "a loop that carries more than its body": (
         loop(head="%o, %k = loop(%x) {carried = 2, max_steps = 3}"),

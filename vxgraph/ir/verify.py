@@ -22,6 +22,10 @@ MAX_NESTING = 32  # loops in loops; far below Python's own limit of recursion, w
 
 def verify(graph: Graph) -> None:
     """GraphError where the graph breaks a rule."""
+    # First, and in bodies too: a loop's typing rule asks for the types of its body.
+    for _, node in graph.walk():
+        if len(node.outputs) != len(node.types):
+            raise GraphError(f"%{node.name}: {len(node.outputs)} names, but {len(node.types)} types", loc=node.loc)
     defined: set[str] = set()
     pending = [(graph, 0)]
     while pending:
@@ -77,10 +81,6 @@ def _verify_types(node: Node, operands: list[TensorType]) -> None:
         inferred = node.op.infer(*operands)
     except GraphError as error:
         raise operand_error(node.op, node.inputs, operands, error, node.loc) from None
-    if len(node.outputs) != len(inferred):
-        raise GraphError(
-            f"%{node.name}: {node.op.name} has {len(inferred)} results, but {len(node.outputs)} names", loc=node.loc
-        )
     if inferred != node.types:
         stated, wanted = (", ".join(map(str, t)) for t in (node.types, inferred))
         raise GraphError(f"%{node.name}: {node.op.name} gives {wanted}, but the graph says {stated}", loc=node.loc)
@@ -139,5 +139,4 @@ def _cycle_through(start: Node, by_output: dict[str, Node]) -> list[str]:
             break
         else:
             done.add(path.pop())
-            on_path.discard(node.name)
     return []
