@@ -159,7 +159,9 @@ def test_bytes_that_several_values_have_in_turn_belong_to_the_largest(small: Cal
         'result "y" = %y',
         """%r = relu(%y) : f32[T, 192] @gpu:1 loc "tower.py:10"
   %u = slice(%r) {axis = 1, start = 0, stop = 80} : f32[T, 80] @gpu:1 loc "tower.py:11"
-  result "y" = %u""",
+  %v = exp(%h) : f32[T, 64] @gpu:1 loc "tower.py:12"
+  result "y" = %u
+  result "v" = %v""",
     )
     program = plan(vx.parse_graph(longer), small())
     assert program.slot_of["u"].offset == program.slot_of["y"].offset

@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     "a captured value is overwritten, as the second step finds": (
         "loop_with_captures",
         [(r"(slot %matmul.1 : .*)\[512, 32\]", r"\1[0, 32]")],
-        f"{LINE}: matmul %matmul.1 on gpu:1: writes %matmul.1 over its own operand %w.in.gpu1.pre",
+        f"{LINE}: matmul %matmul.1 on gpu:1: writes %matmul.1 over its own operand %w.gpu1",
     ),
     "a constant from before the loop is overwritten, as the second step finds": (
         "emits",
