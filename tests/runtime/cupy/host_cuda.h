@@ -167,10 +167,11 @@ void launch(void (*kernel)(Args...), void** args, const unsigned* grid, unsigned
     block->peers = peers.data();
     block->anchor = &anchor_of_thread;
     if (ranks > 1) cluster.arrive_and_wait();
-    for (unsigned z = 0; z < grid[2]; ++z)
-      for (unsigned y = 0; y < grid[1]; ++y)
-        for (unsigned x = rank; x < grid[0]; x += ranks) {
-          blockIdx = {x, y, z};
+    // From the last to the first: nothing may rest on the order of blocks.
+    for (unsigned z = grid[2]; z-- > 0;)
+      for (unsigned y = grid[1]; y-- > 0;)
+        for (unsigned group = grid[0] / ranks; group-- > 0;) {
+          blockIdx = {group * ranks + rank, y, z};
           blockDim = {threads, 1, 1};
           gridDim = {grid[0], grid[1], grid[2]};
           run_block((int)threads, shared, body, &call);

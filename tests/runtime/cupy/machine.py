@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pytest
@@ -220,6 +220,59 @@ class Host:
         flat = np.frombuffer(raw, np.uint8).view(step.dtype.numpy)
         strides = (stride * size, columns * size, size)
         return np.lib.stride_tricks.as_strided(flat[offset:], (step.batch, rows, columns), strides, writeable=True)
+
+
+class Device:
+    """The current CUDA device, through CuPy: modules by NVRTC, matrix products by cuBLAS, nothing of the backend's."""
+
+    TYPES: ClassVar = {"f32": 0, "f16": 2, "bf16": 14}  # cudaDataType
+    COMPUTE_32F = 68
+
+    def __init__(self) -> None:
+        import cupy
+        from cupy_backends.cuda.libs import cublas
+
+        self._cupy, self._cublas = cupy, cublas
+        self._handle = cublas.create()
+        self._modules: dict[str, Any] = {}
+        self._keep: list[object] = []
+
+    def put(self, data: bytes) -> int:
+        memory = self._cupy.cuda.alloc(max(1, len(data)))
+        memory.copy_from_host(ctypes.c_char_p(data), len(data))
+        self._keep.append(memory)
+        return memory.ptr
+
+    def get(self, address: int, nbytes: int) -> bytes:
+        self._cupy.cuda.runtime.deviceSynchronize()
+        data = ctypes.create_string_buffer(nbytes)
+        self._cupy.cuda.runtime.memcpy(ctypes.addressof(data), address, nbytes, 2)  # device to host
+        return data.raw
+
+    def forget(self) -> None:
+        self._keep.clear()
+
+    def function(self, step: Launch) -> Any:
+        if step.source not in self._modules:
+            self._modules[step.source] = self._cupy.RawModule(code=step.source, options=("-std=c++17",))
+        function = self._modules[step.source].get_function(step.entry)
+        if step.shared > 48 << 10:
+            function.max_dynamic_shared_size_bytes = step.shared
+        return function
+
+    def launch(self, step: Launch, args: list[object]) -> None:
+        self.function(step)(step.grid, step.block, tuple(args), shared_mem=step.shared)
+
+    def gemm(self, step: Gemm, a: int, b: int, c: int) -> None:
+        self._cublas.setStream(self._handle, self._cupy.cuda.get_current_stream().ptr)
+        size, kind = step.dtype.itemsize, self.TYPES[step.dtype.name]
+        one, zero = np.array(1, np.float32), np.array(0, np.float32)
+        self._cublas.gemmStridedBatchedEx(
+            *(self._handle, int(step.transpose_b), 0, step.n, step.m, step.k, one.ctypes.data),
+            *(b + step.offset_b * size, kind, step.k if step.transpose_b else step.n, step.stride_b),
+            *(a + step.offset_a * size, kind, step.k, step.stride_a, zero.ctypes.data),
+            *(c + step.offset_c * size, kind, step.n, step.stride_c, step.batch, self.COMPUTE_32F, -1),
+        )
 
 
 def name_of(source: str) -> str:

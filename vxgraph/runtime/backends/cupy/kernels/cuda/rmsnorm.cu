@@ -2,7 +2,7 @@
 
 constexpr int COUNT = 16 / sizeof(T);
 
-template <int N> __device__ __forceinline__ float squares(const Pack<T, N>& x) {
+template <int N> __device__ __forceinline__ float squares(Pack<T, N> x) {
   float sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < N; ++i) sum += wide(x.at[i]) * wide(x.at[i]);
@@ -10,7 +10,7 @@ template <int N> __device__ __forceinline__ float squares(const Pack<T, N>& x) {
 }
 
 template <int N>
-__device__ __forceinline__ Pack<T, N> scaled(const Pack<T, N>& x, const Pack<T, N>& weight, float rms) {
+__device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> x, Pack<T, N> weight, float rms) {
   Pack<T, N> y;
 #pragma unroll
   for (int i = 0; i < N; ++i) y.at[i] = narrow<T>(wide(x.at[i]) / rms * wide(weight.at[i]));
