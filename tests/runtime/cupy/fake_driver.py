@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from functools import wraps
+from inspect import isfunction
 from itertools import count
 from typing import Any, Literal
 
@@ -28,12 +29,31 @@ Lie = Literal["zeros", "half", "nothing", "first is wrong", "only first is right
 Allocator = Literal["pool", "async pool", "none"]
 
 
+def locked(cls: type[Any]) -> type[Any]:
+    """One call at a time, from whichever thread."""
+    lock = threading.RLock()
+
+    def guarded(method: Any) -> Any:
+        @wraps(method)
+        def call(*args: Any, **keywords: Any) -> Any:
+            with lock:
+                return method(*args, **keywords)
+
+        return call
+
+    for name, value in list(vars(cls).items()):
+        if isfunction(value):
+            setattr(cls, name, guarded(value))
+    return cls
+
+
 class Handle:
     def __init__(self, device: int) -> None:
         self.device = device
         self.destroyed = False
 
 
+@locked
 class FakeDriver:
     """The Driver protocol on NumPy. `lies` says how peer copies of an ordered pair go wrong while they succeed."""
 
@@ -100,6 +120,7 @@ class FakeDriver:
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         self._outside_capture("cudaHostAlloc")
+        self.calls["pinned"] += 1
         keep = np.full(nbytes, 0xEE, np.uint8)
         address = keep.ctypes.data
         self._pinned[address] = ((address, address + nbytes), keep)
@@ -353,7 +374,3 @@ class FakeDriver:
         if not isinstance(found, kind) or found.destroyed:
             raise CudaError(f"invalid resource handle: no {kind.__name__.lower()} {number}")
         return found
-
-    def live_blocks(self) -> Iterator[int]:
-        for device in self.devices:
-            yield from (b.asked for b in device.blocks.values() if b.asked)

@@ -98,6 +98,7 @@ class CupyBackend:
             ordinal.close()
         self._states.clear()
         self._ordinals.clear()
+        self._launcher.forget()
         self._moved.clear()
         self._peers = None
 
@@ -236,10 +237,10 @@ class CupyBackend:
             if isinstance(kernel, Captured):
                 self._driver.launch_graph(kernel.graph, state.compute)
                 state.dispatches += len(kernel.bound)
-                return Event(state, state.compute, kernel.touched)
+                return Event(state, state.compute, kernel.touched, ran=True)
             self._launcher.run(self._driver, kernel, ins, outs, sizes, state.compute)
         state.dispatches += 1
-        return Event(state, state.compute, tuple(t.pointer for t in outs))
+        return Event(state, state.compute, tuple(t.pointer for t in outs), ran=True)
 
     def batch(
         self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
@@ -288,23 +289,29 @@ class CupyBackend:
 
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:
         """What the driver says: the device of the addresses, and for an event also that of its stream."""
-        driver = self._driver
         pointers = _evidence(thing)
-        ordinals = {driver.pointer_device(p) for p in pointers} | self._ran_on(thing)
+        ordinals = {self._driver.pointer_device(p) for p in pointers} | self._ran_on(thing)
         found = tuple(
             t
             for t, state in self._states.items()
             if ordinals == {state.ordinal.ordinal} and all(map(state.holds, pointers)) and _runs(state, thing)
         )
-        return Observation(found, " and ".join(self._name(k) for k in sorted(ordinals)))
+        device = " and ".join(self._name(k) for k in sorted(ordinals))
+        return Observation(found, device if found else device + self._elsewhere(thing))
 
     def _ran_on(self, thing: Buffer | Tensor | Event) -> set[int]:
-        """The device of a dispatch's stream; of a move's, which may write elsewhere, only where it is not its own."""
+        """The device of a kernel's stream; of a move's, which may write elsewhere, only where it is not its own."""
         if not isinstance(thing, Event):
             return set()
         ordinal = self._driver.stream_device(thing.stream)
-        moves = thing.stream != thing.state.compute
-        return set() if moves and ordinal == thing.state.ordinal.ordinal else {ordinal}
+        return {ordinal} if thing.ran or ordinal != thing.state.ordinal.ordinal else set()
+
+    def _elsewhere(self, thing: Buffer | Tensor | Event) -> str:
+        """Whose stream a kernel ran on, where it is not that of who holds its results."""
+        if not isinstance(thing, Event) or not thing.ran:
+            return ""
+        owners = [str(t) for t, state in self._states.items() if thing.stream == state.compute]
+        return f", on a compute stream of {', '.join(owners) or 'no topology'}"
 
     def _name(self, ordinal: int) -> str:
         if ordinal < 0:
@@ -378,5 +385,5 @@ def _evidence(thing: Buffer | Tensor | Event) -> tuple[Pointer, ...]:
 
 
 def _runs(state: State, thing: Buffer | Tensor | Event) -> bool:
-    """Whether a dispatch ran on one of the topology's own streams; a move is where its bytes are."""
-    return not isinstance(thing, Event) or thing.stream != thing.state.compute or thing.stream == state.compute
+    """Whether a kernel ran on the topology's own stream; a move is where its bytes are."""
+    return not isinstance(thing, Event) or not thing.ran or thing.stream == state.compute

@@ -136,9 +136,11 @@ class State:
         self._events: list[CudaEvent] = []
         self._workspace: Any = None
         with on(driver, ordinal.ordinal):
+            self._error_memory: Any = driver.alloc(
+                FAULT_BYTES
+            )  # first: it may be refused, and nothing else is made yet
             self.compute: Stream = driver.stream()
             self.copy: Stream = driver.stream()
-            self._error_memory: Any = driver.alloc(FAULT_BYTES)
             driver.fill(self.error, 0, FAULT_BYTES, self.compute)
             driver.stream_synchronize(self.compute)
 

@@ -42,6 +42,12 @@ class Launcher:
         self._sites.append(kernel)
         return kernel
 
+    def forget(self) -> None:
+        """Drops every kernel, and the memory that they have beside their tensors."""
+        for kernel in self._sites:
+            kernel.bound.clear()
+        self._sites.clear()
+
     def run(
         self,
         driver: Driver,
@@ -128,16 +134,16 @@ class Beside:
         """The tensor, or its copy, which is made before the kernel runs."""
         if not t.nbytes or t.pointer % t.dtype.itemsize == 0:
             return t
-        memory = self._driver.alloc(t.nbytes)
+        driver, memory = self._driver, self._driver.alloc(t.nbytes)
         self.memory.append(memory)
-        self.before.append(lambda stream: self._driver.copy(memory.ptr, t.pointer, t.nbytes, stream))
+        self.before.append(lambda stream: driver.copy(memory.ptr, t.pointer, t.nbytes, stream))
         return Tensor(t.buffer, memory.ptr, t.dtype, t.shape, t.nbytes)
 
     def result(self, t: Tensor) -> Tensor:
         """The same, copied back once the kernel has run."""
-        copy = self.operand(t)
+        driver, copy = self._driver, self.operand(t)
         if copy is not t:
-            self.after.append(lambda stream: self._driver.copy(t.pointer, copy.pointer, t.nbytes, stream))
+            self.after.append(lambda stream: driver.copy(t.pointer, copy.pointer, t.nbytes, stream))
         return copy
 
 

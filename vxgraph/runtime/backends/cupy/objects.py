@@ -56,16 +56,24 @@ class Tensor(Opaque):
 class Event(Opaque):
     """A point in a stream. The CUDA event behind it is recorded when somebody first waits: later on the same stream,
     so it covers the work all the same, and most instructions never need one. `touched` are addresses that the work
-    wrote (a download: read); `arrive` is what the host does once it has happened; `happened` says that it has."""
+    wrote (a download: read); `ran` says that it was a kernel's; `arrive` is what the host does once it has happened;
+    `happened` says that it has."""
 
-    __slots__ = ("arrive", "happened", "state", "stream", "touched")
+    __slots__ = ("arrive", "happened", "ran", "state", "stream", "touched")
 
     def __init__(
-        self, state: State, stream: Stream, touched: tuple[Pointer, ...], arrive: Callable[[], None] | None = None
+        self,
+        state: State,
+        stream: Stream,
+        touched: tuple[Pointer, ...],
+        arrive: Callable[[], None] | None = None,
+        *,
+        ran: bool = False,
     ) -> None:
         self.state = state
         self.stream = stream
         self.touched = touched
+        self.ran = ran
         self.arrive = arrive
         self.happened = False
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from vxgraph.runtime.backends.cupy.device import Ordinal, State, on
-from vxgraph.runtime.backends.cupy.driver import Driver, Pointer
+from vxgraph.runtime.backends.cupy.driver import Driver, Pointer, Stream
 
 Mode = Literal["probe", "staged", "direct"]
 PROBE_BYTES = 1 << 16
@@ -70,29 +72,35 @@ class Peers:
         """Whether a pattern arrives, twice (a first copy that alone works has been seen)."""
         self.probes += 1
         pattern = np.arange(1, PROBE_BYTES // 4 + 1, dtype=np.uint32)
-        back = np.empty_like(pattern)
-        with on(self.driver, a.ordinal):
-            source, stream = self.driver.alloc(PROBE_BYTES), self.driver.stream()
-            self.driver.copy(source.ptr, pattern.ctypes.data, PROBE_BYTES, stream)
-        with on(self.driver, b.ordinal):
-            target, reader = self.driver.alloc(PROBE_BYTES), self.driver.stream()
-        whole = True
-        for _ in range(2):
-            with on(self.driver, b.ordinal):
-                self.driver.fill(target.ptr, 0xFF, PROBE_BYTES, reader)
-                self.driver.stream_synchronize(reader)
+        with self._scratch(a) as (source, sender), self._scratch(b) as (target, reader):
             with on(self.driver, a.ordinal):
-                self.driver.copy_peer(target.ptr, b.ordinal, source.ptr, a.ordinal, PROBE_BYTES, stream)
-                self.driver.stream_synchronize(stream)
-            back.fill(0)
-            with on(self.driver, b.ordinal):
-                self.driver.copy(back.ctypes.data, target.ptr, PROBE_BYTES, reader)
-                self.driver.stream_synchronize(reader)
-            whole = whole and bool(np.array_equal(back, pattern))
-        for ordinal, one in ((a, stream), (b, reader)):
+                self.driver.copy(source, pattern.ctypes.data, PROBE_BYTES, sender)
+            found: list[bool] = []
+            for _ in range(2):
+                with on(self.driver, b.ordinal):
+                    self.driver.fill(target, 0xFF, PROBE_BYTES, reader)
+                    self.driver.stream_synchronize(reader)
+                with on(self.driver, a.ordinal):
+                    self.driver.copy_peer(target, b.ordinal, source, a.ordinal, PROBE_BYTES, sender)
+                    self.driver.stream_synchronize(sender)
+                back = np.zeros_like(pattern)
+                with on(self.driver, b.ordinal):
+                    self.driver.copy(back.ctypes.data, target, PROBE_BYTES, reader)
+                    self.driver.stream_synchronize(reader)
+                found.append(np.array_equal(back, pattern))
+        return all(found)
+
+    @contextmanager
+    def _scratch(self, ordinal: Ordinal) -> Generator[tuple[Pointer, Stream]]:
+        """PROBE_BYTES on a device, and a stream of their own."""
+        with on(self.driver, ordinal.ordinal):
+            memory, stream = self.driver.alloc(PROBE_BYTES), self.driver.stream()
+        try:
+            yield memory.ptr, stream
+        finally:
             with on(self.driver, ordinal.ordinal):
-                self.driver.destroy_stream(one)
-        return whole
+                self.driver.stream_synchronize(stream)
+                self.driver.destroy_stream(stream)
 
     def _stage(self, src: State, src_at: Pointer, dst: State, dst_at: Pointer, nbytes: int) -> None:
         """Down and up, ordered on both sides: the upload waits for the download, the source's stream for the upload."""
