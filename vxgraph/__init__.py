@@ -104,4 +104,4 @@ __all__ = [
     "topology_of",
     "u8",
 ]
-__all__ += _dsl_names  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += _dsl_names  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]

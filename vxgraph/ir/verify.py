@@ -12,16 +12,48 @@ from functools import lru_cache
 
 from vxgraph.errors import GraphError, Loc
 from vxgraph.ir.builder import operand_error
-from vxgraph.ir.graph import Graph, Node, Result, dims_of
+from vxgraph.ir.graph import Graph, Node, Result
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import TensorType
+from vxgraph.ir.types import Dim, TensorType, dims_in
 
 ANY_NUMBER = 2**31
 MAX_NESTING = 32  # loops in loops; far below Python's own limit of recursion, which printing and parsing use
 
 
-def verify(graph: Graph) -> None:
-    """GraphError where the graph breaks a rule."""
+class Proved:
+    """What was found right so far, for a graph that is verified again and again: typings of ops, and dims by name.
+
+    Ops and types are immutable and passes hand on the same objects, so they are told apart by identity.
+    """
+
+    def __init__(self) -> None:
+        self._typings: dict[tuple[int, ...], tuple[Op, tuple[TensorType, ...], tuple[TensorType, ...]]] = {}
+        self._dims: dict[str, Dim] = {}
+
+    def typing(self, op: Op, operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+        """What the op infers; GraphError as its rule raises it, or for a dim that is another one elsewhere."""
+        key = (id(op), *map(id, operands))
+        if key not in self._typings:
+            inferred = op.infer(*operands)
+            for value in (*vars(op).values(), *operands, *inferred):
+                self.see(value)
+            self._typings[key] = (op, operands, inferred)
+        return self._typings[key][2]
+
+    def see(self, value: object) -> None:
+        """Remembers the dims of a type or an attribute; a name stands for one dim throughout."""
+        for d in dims_in(value):
+            if self._dims.setdefault(d.name, d) != d:
+                raise DimError(f"dim {d.name} is declared twice: {self._dims[d.name]!r} and {d!r}")
+
+
+class DimError(GraphError):
+    """Two dims of one name: the graph's mistake, not an op's."""
+
+
+def verify(graph: Graph, proved: Proved | None = None) -> None:
+    """GraphError where the graph breaks a rule. `proved` spares what an earlier call has shown."""
+    proved = Proved() if proved is None else proved
     # First, and in bodies too: a loop's typing rule asks for the types of its body.
     for _, node in graph.walk():
         if len(node.outputs) != len(node.types):
@@ -32,9 +64,8 @@ def verify(graph: Graph) -> None:
         g, depth = pending.pop()
         if depth > MAX_NESTING:
             raise GraphError(too_deep())
-        _verify_one(g, defined)
+        _verify_one(g, defined, proved)
         pending.extend((body, depth + 1) for node in g.nodes for body in node.op.bodies)
-    _verify_dims(graph)
 
 
 def too_deep() -> str:
@@ -42,23 +73,17 @@ def too_deep() -> str:
     return f"loops are nested more than {MAX_NESTING} deep"
 
 
-def _verify_dims(graph: Graph) -> None:
-    seen: dict[str, object] = {}
-    for d in dims_of(graph):
-        if seen.setdefault(d.name, d) != d:
-            raise GraphError(f"dim {d.name} is declared twice: {seen[d.name]!r} and {d!r}")
-
-
-def _verify_one(graph: Graph, defined: set[str]) -> None:
+def _verify_one(graph: Graph, defined: set[str], proved: Proved) -> None:
     types: dict[str, TensorType] = {}
     for i in graph.inputs:
         _define(i.name, i.loc, defined)
+        proved.see(i.type)
         types[i.name] = i.type
     for node in graph.nodes:
         for name in node.inputs:
             if name not in types:
                 raise _missing(graph, node, name)
-        _verify_types(node, [types[name] for name in node.inputs])
+        _verify_types(node, tuple(types[name] for name in node.inputs), proved)
         for out, t in zip(node.outputs, node.types, strict=True):
             _define(out, node.loc, defined)
             types[out] = t
@@ -72,13 +97,15 @@ def _define(name: str, loc: Loc | None, defined: set[str]) -> None:
     defined.add(name)
 
 
-def _verify_types(node: Node, operands: list[TensorType]) -> None:
+def _verify_types(node: Node, operands: tuple[TensorType, ...], proved: Proved) -> None:
     least, most = _arity(type(node.op))
     if not least <= len(operands) <= most:
         takes = f"{least}" if least == most else f"{least} to {most}" if most < ANY_NUMBER else f"{least} or more"
         raise GraphError(f"{node.op.name}: found {len(operands)} operands, wanted {takes}", loc=node.loc)
     try:
-        inferred = node.op.infer(*operands)
+        inferred = proved.typing(node.op, operands)
+    except DimError:
+        raise
     except GraphError as error:
         raise operand_error(node.op, node.inputs, operands, error, node.loc) from None
     if inferred != node.types:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vxgraph.errors import GraphError, InternalError
 from vxgraph.ir.graph import Graph
-from vxgraph.ir.verify import verify
+from vxgraph.ir.verify import Proved, verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,11 @@ class Pipeline:
 
     def run(self, graph: Graph, watch: Callable[[str, Graph], None] | None = None) -> Graph:
         """The graph after all passes; `watch` is shown the graph after each."""
+        proved = Proved()
         for p in self.passes:
             graph = p.run(graph)
             try:
-                verify(graph)
+                verify(graph, proved)
             except GraphError as error:
                 raise InternalError(f"pass {p.name} broke the graph: {error}\n{graph.text()}") from error
             if watch is not None:

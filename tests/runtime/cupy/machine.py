@@ -239,7 +239,7 @@ class Device:
 
     def put(self, data: bytes) -> int:
         memory = self._cupy.cuda.alloc(max(1, len(data)))
-        memory.copy_from_host(ctypes.c_char_p(data), len(data))
+        memory.copy_from_host(ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data))
         self._keep.append(memory)
         return memory.ptr
 
