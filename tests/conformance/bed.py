@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, TensorType, dtype_of
+from vxgraph.program.model import Program
 from vxgraph.runtime.abi import Backend
+from vxgraph.runtime.binding import Binding
+from vxgraph.runtime.session import Session
 from vxgraph.topology.ids import GPU, Topology
 
 PLACES = (GPU[0], GPU[1], GPU[2])
@@ -21,6 +26,26 @@ class Bed:
 
     backend: Backend
     targets: dict[Topology, str]
+    used: Callable[[Topology], int] | None = None  # bytes allocated on a topology's device, as that itself counts them
+
+    def want_two_devices(self) -> tuple[Topology, Topology]:
+        """Two topologies with memory apart; skips where all share one device."""
+        apart = [(a, b) for a in PLACES for b in PLACES if self.apart(a, b)]
+        if not apart:
+            pytest.skip(f"the topologies of this bed share one device, {self.targets[PLACES[0]]}")
+        return apart[0]
+
+    def apart(self, a: Topology, b: Topology) -> bool:
+        """Whether two topologies are on different devices; NumPy's always are."""
+        return a != b and (self.targets[a] != self.targets[b] or self.targets[a] == "numpy")
+
+    def binding(self, program: Program) -> Binding:
+        """A program's topologies on this bed's; the bed itself must not be open."""
+        return Binding({t: (self.backend, self.targets[t]) for t in program.topologies})
+
+    def session(self, program: Program, params: Mapping[str, Any] | None = None, **keywords: Any) -> Session:
+        """A session on this bed; the bed itself must not be open."""
+        return Session(program, params, self.binding(program), **keywords)
 
     def open(self) -> dict[Topology, str]:
         """Opens every topology; the devices' names."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,16 @@ from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.numpy import NumpyBackend
 
+GPU = [pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "cupy-staged")]
 
-@pytest.fixture(params=["numpy", "fake-1", "fake-2", "fake-3", pytest.param("cupy", marks=pytest.mark.gpu)])
+
+@pytest.fixture(params=["numpy", "fake-1", "fake-2", "fake-3", *GPU])
 def closed_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    """A backend with nothing open; `fake-2` is the CuPy backend on two devices that are not there."""
+    """A backend with nothing open.
+
+    `fake-2` is the CuPy backend on two devices that are not there; `cupy-staged` the one on those that are, with every
+    transfer through the host.
+    """
     bed = _bed(request.param)
     yield bed
     bed.backend.close()
@@ -24,18 +32,28 @@ def closed_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 def _bed(name: str) -> Bed:
     if name == "numpy":
-        return Bed(NumpyBackend(), dict.fromkeys(PLACES, "numpy"))
-    if name == "cupy":
-        return _cuda_bed(CupyBackend())
-    return _cuda_bed(CupyBackend(FakeDriver(int(name.removeprefix("fake-"))), launcher=Launcher(fake_plan)))
+        numpy = NumpyBackend()
+        return Bed(numpy, dict.fromkeys(PLACES, "numpy"), lambda t: numpy._spaces[t].nbytes)
+    if name.startswith("cupy"):
+        return _cuda_bed(CupyBackend(peer="staged" if name == "cupy-staged" else "probe"), _pool)
+    driver = FakeDriver(int(name.removeprefix("fake-")))
+    return _cuda_bed(CupyBackend(driver, launcher=Launcher(fake_plan)), driver.used)
 
 
-def _cuda_bed(backend: CupyBackend) -> Bed:
+def _cuda_bed(backend: CupyBackend, used: Callable[[int], int]) -> Bed:
     """On CUDA the topologies share the devices that there are."""
     targets = [device.target for device in backend.devices()]
     if not targets:
         pytest.skip("CuPy finds no CUDA device here")
-    return Bed(backend, {place: targets[k % len(targets)] for k, place in enumerate(PLACES)})
+    on = {place: k % len(targets) for k, place in enumerate(PLACES)}
+    return Bed(backend, {place: targets[k] for place, k in on.items()}, lambda place: used(on[place]))
+
+
+def _pool(ordinal: int) -> int:
+    """Bytes of CuPy's pool that are in use on a device."""
+    cupy: Any = import_module("cupy")
+    with cupy.cuda.Device(ordinal):
+        return int(cupy.get_default_memory_pool().used_bytes())
 
 
 @pytest.fixture

@@ -88,6 +88,88 @@ def test_a_fresh_thread_gets_the_same_results(bed: Bed) -> None:
     assert GPU[1] in found[0][1]
 
 
+@pytest.mark.parametrize(("place", "other"), PAIRS)
+def test_free_gives_back_what_was_allocated_there(bed: Bed, place: Topology, other: Topology) -> None:
+    assert bed.used is not None
+    bed.touch(other)
+    before = bed.used(place)
+    buffer = bed.backend.alloc(1 << 20, place)
+    assert bed.used(place) - before >= 1 << 20
+    bed.touch(other)
+    before_free = bed.used(place)
+    bed.backend.free(buffer, place)
+    assert before_free - bed.used(place) >= 1 << 20
+
+
+def test_memory_grows_where_it_was_asked_and_nowhere_else(bed: Bed) -> None:
+    assert bed.used is not None
+    first, second = bed.want_two_devices()
+    bed.touch(first)
+    before = {t: bed.used(t) for t in PLACES}
+    bed.backend.alloc(1 << 20, second)
+    grown = {t: bed.used(t) - before[t] for t in PLACES}
+    assert all(n == 0 or not bed.apart(t, second) for t, n in grown.items())
+    assert grown[second] >= 1 << 20
+
+
+def test_memory_is_flat_over_repeated_work(bed: Bed) -> None:
+    assert bed.used is not None
+    x = some(8, 8)
+    a, out, there = bed.put(x, GPU[0]), bed.empty(f32, (8, 8), GPU[0]), bed.empty(f32, (8, 8), GPU[1])
+    kernel = bed.backend.kernel(MatMul(), (f32[8, 8], f32[8, 8]), (f32[8, 8],), GPU[0])
+    used: list[list[int]] = []
+    for _ in range(20):
+        event = bed.backend.dispatch(kernel, (a, a), (out,), GPU[0], sizes={})
+        event = bed.backend.transfer_peer(out, GPU[0], GPU[1], x.nbytes, into=there, after=[event])
+        bed.backend.wait(event)
+        used.append([bed.used(t) for t in PLACES])
+    assert used[1:] == used[:1] * 19
+    np.testing.assert_allclose(bed.get(there, x, GPU[1]), x @ x, rtol=1e-4, atol=1e-4)
+
+
+# Library handles.
+
+
+def handles(bed: Bed) -> list[tuple[int, int]]:
+    """The ordinal of each handle, and the device that was current when it was made."""
+    made = getattr(bed.backend, "handles", None)
+    if made is None:
+        pytest.skip("this backend has no library handles")
+    return sorted((record.ordinal, record.current) for record in made())
+
+
+def multiply(bed: Bed, place: Topology) -> None:
+    x = some(4, 4)
+    a = bed.put(x, place)
+    result, _ = bed.apply(MatMul(), [a, a], (f32[4, 4], f32[4, 4]), place)
+    np.testing.assert_allclose(bed.get(result, x, place), x @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_a_handle_is_made_for_its_ordinal_by_the_first_product_there(closed_bed: Bed) -> None:
+    assert handles(closed_bed) == []
+    closed_bed.open()
+    for place in PLACES:
+        closed_bed.touch(place)
+    assert handles(closed_bed) == []
+    expected: set[tuple[int, int]] = set()
+    for place in (*PLACES, *PLACES):
+        _, _, ordinal = closed_bed.targets[place].partition(":")
+        expected.add((int(ordinal), int(ordinal)))
+        big = some(64, 64)  # large enough for a library
+        a = closed_bed.put(big, place)
+        closed_bed.apply(MatMul(), [a, a], (f32[64, 64], f32[64, 64]), place)
+        assert handles(closed_bed) == sorted(expected)
+
+
+def test_two_ordinals_have_two_handles(bed: Bed) -> None:
+    handles(bed)
+    first, second = bed.want_two_devices()
+    multiply(bed, second)
+    multiply(bed, first)
+    made = bed.backend.handles()  # type: ignore[attr-defined]
+    assert len({record.handle for record in made}) == len(made) == 2
+
+
 # Peer transfers.
 
 
@@ -350,7 +432,17 @@ def test_the_caller_keeps_its_float_error_state_and_a_kernel_has_none(bed: Bed) 
     assert np.isposinf(bed.get(quotient, np.zeros(2, np.float32), GPU[0])).all()
 
 
-# Observation does not read records.
+# Nothing can be looked into from the host, and observation does not read records.
+
+
+def test_nothing_on_a_device_is_readable_without_a_download(bed: Bed) -> None:
+    tensor = bed.put(some(4), GPU[1])
+    buffer = bed.backend.alloc(64, GPU[1])
+    for thing in (tensor, buffer):
+        with pytest.raises(RunError) as e:
+            np.asarray(thing)
+        assert str(e.value) == f"{thing!r} is not readable from the host; download it"
+        assert "gpu:1" in repr(thing)
 
 
 def test_observe_follows_the_address_and_not_the_handle(bed: Bed) -> None:

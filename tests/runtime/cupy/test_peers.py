@@ -90,6 +90,15 @@ def test_a_way_that_is_forced_is_taken_without_a_probe(mode: Mode, staged: int, 
     assert driver.peer_copies[0, 1] == direct
 
 
+def test_staging_that_is_forced_is_done_on_one_device_too() -> None:
+    driver = FakeDriver(1)
+    with session_on(driver, doubled(), peer="staged") as s:
+        np.testing.assert_array_equal(s.run({"x": X})["y"], 2 * X)
+        assert (peers_of(s).probes, peers_of(s).staged) == (0, X.nbytes)
+        assert s.report.conforms()
+    assert nothing_left(driver)
+
+
 def test_a_forced_direct_way_trusts_the_driver() -> None:
     driver = FakeDriver(2, lies={(0, 1): "zeros"})
     with session_on(driver, doubled(), peer="direct") as s:

@@ -2,7 +2,7 @@
 
     local     both topologies on one ordinal: a copy within it
     direct    two ordinals, and the pair's probe came back whole
-    staged    two ordinals, and the probe came back wrong (or staging is asked for): through pinned host memory
+    staged    two ordinals, and the probe came back wrong, or staging is asked for: through pinned host memory
 
 A driver's word that peer access works is not trusted: each ordered pair is probed once, when it is first used, with a
 pattern that has no zeros and does not repeat. A pair that fails is staged, with one warning.
@@ -45,7 +45,7 @@ class Peers:
         a, b = src.ordinal, dst.ordinal
         if not nbytes:
             return
-        if a is b:
+        if a is b and self.mode != "staged":
             with on(self.driver, a.ordinal):
                 self.driver.copy(dst_at, src_at, nbytes, src.copy)
         elif self._direct(a, b):
