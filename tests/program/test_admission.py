@@ -51,7 +51,7 @@ def test_llama2_7b_in_f16_with_8192_tokens_is_refused_with_the_table() -> None:
     assert row[1:6] == ["gpu:1", "12.55", "GiB", "4.00", "GiB"]
     (owner,) = [line.strip() for line in lines if line.startswith("  on hbm1, kv:")]
     assert owner.startswith("on hbm1, kv: 4.00 GiB at examples/llama2/model.py:")
-    assert owner.endswith(" (64 values such as %decode.layers.0.cache_append: f16[S, KVHead, D])")
+    assert owner.endswith(" (64 values such as %handover.layers.0.k: f16[S, KVHead, D])")
     advice = next(line.strip() for line in lines if line.startswith("  hbm1 lacks"))
     assert "make S=8192" in advice
     assert advice.endswith("use a smaller dtype, spread the graph over more devices, or take a larger machine")

@@ -9,6 +9,7 @@ llama2-7b does not fit v100-16-x2
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ from vxgraph.errors import AdmissionError
 from vxgraph.ir.types import Dim, describe_dim
 from vxgraph.program.instructions import TransferPeer, flatten
 from vxgraph.program.model import Arena, MemoryUse, Program, Slot
+from vxgraph.topology.ids import Topology
 from vxgraph.topology.model import Machine
 from vxgraph.topology.routes import Router
 
@@ -90,22 +92,47 @@ def show_bytes(nbytes: int) -> str:
 
 
 def _owners(program: Program, use: MemoryUse) -> list[str]:
-    """The source lines that own most of a memory, and the dims that their sizes grow with."""
-    # Bytes that several values have in turn belong to the largest of them.
-    mine = sorted((s for s in program.slots if s.topology in use.topologies), key=lambda s: s.nbytes)
-    slots = {(s.topology, s.offset): s for s in mine}
-    by_line: dict[tuple[str, str], list[Slot]] = defaultdict(list)
-    for slot in slots.values():
-        by_line[slot.kind, str(slot.loc or "an unknown line")].append(slot)
-    largest = sorted(by_line.items(), key=lambda item: (-sum(s.nbytes for s in item[1]), item[0]))[:MAX_OWNERS]
+    """The source lines that own most of a memory, and the dim that their sizes grow with most."""
+    owned = _owned_bytes(program, use)
+    largest = sorted(owned.items(), key=lambda item: (-sum(n for _, n in item[1]), item[0]))[:MAX_OWNERS]
     lines = [
-        f"on {use.memory}, {kind}: {show_bytes(sum(s.nbytes for s in owned))} at {line} "
-        f"({len(owned)} value{'s' * (len(owned) > 1)} such as %{owned[0].value}: {owned[0].type})"
-        for (kind, line), owned in largest
+        f"on {use.memory}, {kind}: {show_bytes(sum(n for _, n in found))} at {line} "
+        f"({len(found)} value{'s' * (len(found) > 1)} such as %{found[0][0].value}: {found[0][0].type})"
+        for (kind, line), found in largest
     ]
-    dims = dict.fromkeys(
-        d for (kind, _), owned in largest if kind != "param" for s in owned for d in s.type.dims if isinstance(d, Dim)
-    )
-    shown = ", ".join(describe_dim(d) for d in sorted(dims, key=lambda d: (-d.bound, d.name))[:3])
-    advice = f"{use.memory} lacks {show_bytes(-use.headroom)}: " + (f"make {shown} smaller, " if shown else "")
+    grown = [s for (kind, _), found in largest if kind != "param" for s, _ in found]
+    dims = sorted({d for s in grown for d in s.type.dims if isinstance(d, Dim)}, key=lambda d: (-d.bound, d.name))
+    advice = f"{use.memory} lacks {show_bytes(-use.headroom)}: "
+    advice += f"make {describe_dim(dims[0])} smaller, " if dims else ""
     return [*lines, advice + "use a smaller dtype, spread the graph over more devices, or take a larger machine"]
+
+
+def _owned_bytes(program: Program, use: MemoryUse) -> dict[tuple[str, str], list[tuple[Slot, int]]]:
+    """Per kind and source line, values with the bytes that they own: of those who take turns, the largest does."""
+    found: dict[tuple[str, str], list[tuple[Slot, int]]] = defaultdict(list)
+    claims: dict[Topology, _Claims] = defaultdict(_Claims)
+    slots = (s for s in program.slots if s.topology in use.topologies)
+    for slot in sorted(slots, key=lambda s: (-s.nbytes, len(s.type.symbols))):  # what is always that large, first
+        if nbytes := claims[slot.topology].claim(slot.offset, slot.end):
+            found[slot.kind, str(slot.loc or "an unknown line")].append((slot, nbytes))
+    return found
+
+
+class _Claims:
+    """Bytes that have an owner, as disjoint ranges in order."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def claim(self, start: int, end: int) -> int:
+        """Takes [start, end); how much of it had no owner."""
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end, lo=first)
+        held = sum(
+            min(e, end) - max(s, start) for s, e in zip(self._starts[first:last], self._ends[first:last], strict=True)
+        )
+        low = min([start, *self._starts[first : first + 1]]) if first < last else start
+        high = max([end, *self._ends[last - 1 : last]]) if first < last else end
+        self._starts[first:last], self._ends[first:last] = [low], [high]
+        return end - start - held
