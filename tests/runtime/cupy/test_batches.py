@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vxgraph as vx
+from tests.conformance.bed import Bed
 from tests.runtime.cupy.fake_driver import FakeDriver
 from tests.runtime.cupy.fake_memory import CudaError
 from tests.runtime.cupy.fake_queue import Event, Graph, RaceError
@@ -242,6 +243,51 @@ def test_a_capture_that_fails_is_over_and_the_next_one_works(nth: int) -> None:
     assert nothing_left(driver)
     with vx.Session(branching(), params, "numpy") as s:
         np.testing.assert_allclose(found["y"], s.run(inputs)["y"], rtol=1e-5)
+
+
+def branches(bed: Bed) -> tuple[Array, list[Any], Any]:
+    """softmax(a) twice, side by side, and their sum: tensors a, b, c, d, and the batch."""
+    x, t = np.arange(16, dtype=np.float32).reshape(4, 4), f32[4, 4]
+    tensors = [bed.put(x, G0) for _ in range(4)]
+    a, b, c, d = tensors
+    softmax, add = bed.backend.kernel(Softmax(1), (t,), (t,), G0), bed.backend.kernel(Add(), (t, t), (t,), G0)
+    return (
+        x,
+        tensors,
+        lambda: bed.backend.batch(
+            [(softmax, (a,), (b,)), (softmax, (a,), (c,)), (add, (b, c), (d,)), (softmax, (b,), (a,))], G0, sizes={}
+        ),
+    )
+
+
+def test_branches_of_a_graph_meet_again() -> None:
+    bed = open_bed(FakeDriver(1))
+    x, (a, b, c, d), batch = branches(bed)
+    captured = batch()
+    softmax = Softmax(1).reference
+    for _ in range(3):
+        bed.backend.wait(bed.backend.dispatch(captured, (), (), G0, sizes={}))
+        (y,) = softmax({}, x)
+        (x,) = softmax({}, y)
+        for tensor, wanted in ((a, x), (b, y), (c, y), (d, y + y)):
+            np.testing.assert_allclose(bed.get(tensor, x, G0), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_a_capture_that_fails_before_its_branches_meet_tells_the_first_error(nth: int) -> None:
+    driver = RefusesInCapture(1)
+    bed = open_bed(driver)
+    _, _, batch = branches(bed)
+    events = driver.alive(Event)
+    driver.nth = nth
+    with pytest.raises(CudaError, match="CUDA_ERROR_LAUNCH_FAILED"):
+        batch()
+    assert (driver.capturing(), driver.alive(Graph)) == (False, 0)
+    bed.backend.wait(bed.backend.dispatch(batch(), (), (), G0, sizes={}))
+    assert driver.alive(Graph) == 1
+    assert driver.alive(Event) <= events + 5  # the fork, and an edge for each of the others: made once
+    bed.backend.close()
+    assert nothing_left(driver)
 
 
 def test_a_batch_refuses_what_a_dispatch_refuses() -> None:

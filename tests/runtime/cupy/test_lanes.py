@@ -75,6 +75,13 @@ def test_what_a_wait_implies_is_left_out() -> None:
     assert placed == [Placed(0, ()), Placed(1, ()), Placed(0, (1,)), Placed(0, ())]
 
 
+def test_what_a_shared_lane_implies_is_left_out_too() -> None:
+    out = [(10 * n, 10 * n + 10) for n in range(7)]
+    five = [([], [out[k]]) for k in range(LANES + 1)]  # the last follows the first on its lane
+    placed = place([*five, ([out[4]], [out[5]]), ([out[0], out[4]], [out[6]])])
+    assert placed[4:] == [Placed(0, ()), Placed(0, ()), Placed(1, (4,))]
+
+
 def test_more_branches_than_lanes_take_turns() -> None:
     placed = place([([], [(k, k + 1)]) for k in range(2 * LANES)])
     assert [p.lane for p in placed] == [*range(LANES)] * 2

@@ -254,14 +254,13 @@ def test_memory_beside_odd_tensors_is_kept_as_long_as_launches_use_it() -> None:
     driver = FakeDriver(1)
     bed = open_bed(driver)
     kernel = bed.backend.kernel(Add(), (f32[N], f32[N]), (f32[N],), G0)
-    runs = []
-    for k in range(20):  # more than a kernel keeps
-        x = np.full(N, k, np.float32)
-        a, total = bed.put(x, G0, offset=1), bed.empty(f32, (N,), G0, offset=3)
+    inputs = [np.full(N, k, np.float32) for k in range(20)]  # more than a kernel keeps
+    operands = [bed.put(x, G0, offset=1) for x in inputs]
+    totals = [bed.empty(f32, (N,), G0, offset=3) for _ in inputs]
+    for a, total in zip(operands, totals, strict=True):
         event = bed.backend.dispatch(kernel, (a, a), (total,), G0, sizes={})
-        runs.append((x, total))
     bed.backend.wait(event)
-    for x, total in runs:
+    for x, total in zip(inputs, totals, strict=True):
         np.testing.assert_array_equal(bed.get(total, x, G0), 2 * x)
     bed.backend.close()
     assert nothing_left(driver)
