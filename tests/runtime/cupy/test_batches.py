@@ -246,34 +246,42 @@ def test_a_capture_that_fails_is_over_and_the_next_one_works(nth: int) -> None:
 
 
 def branches(bed: Bed) -> tuple[Array, list[Any], Any]:
-    """softmax(a) twice, side by side, and their sum: tensors a, b, c, d, and the batch."""
+    """softmax(a) thrice, side by side, and the sum of two: tensors a, b, c, d, e, and the batch."""
     x, t = np.arange(16, dtype=np.float32).reshape(4, 4), f32[4, 4]
-    tensors = [bed.put(x, G0) for _ in range(4)]
-    a, b, c, d = tensors
+    tensors = [bed.put(x, G0) for _ in range(5)]
+    a, b, c, d, e = tensors
     softmax, add = bed.backend.kernel(Softmax(1), (t,), (t,), G0), bed.backend.kernel(Add(), (t, t), (t,), G0)
     return (
         x,
         tensors,
         lambda: bed.backend.batch(
-            [(softmax, (a,), (b,)), (softmax, (a,), (c,)), (add, (b, c), (d,)), (softmax, (b,), (a,))], G0, sizes={}
+            [
+                (softmax, (a,), (b,)),
+                (softmax, (a,), (c,)),
+                (softmax, (a,), (e,)),
+                (add, (b, c), (d,)),
+                (softmax, (b,), (a,)),
+            ],
+            G0,
+            sizes={},
         ),
     )
 
 
 def test_branches_of_a_graph_meet_again() -> None:
     bed = open_bed(FakeDriver(1))
-    x, (a, b, c, d), batch = branches(bed)
+    x, (a, b, c, d, e), batch = branches(bed)
     captured = batch()
     softmax = Softmax(1).reference
     for _ in range(3):
         bed.backend.wait(bed.backend.dispatch(captured, (), (), G0, sizes={}))
         (y,) = softmax({}, x)
         (x,) = softmax({}, y)
-        for tensor, wanted in ((a, x), (b, y), (c, y), (d, y + y)):
+        for tensor, wanted in ((a, x), (b, y), (c, y), (e, y), (d, y + y)):
             np.testing.assert_allclose(bed.get(tensor, x, G0), wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 def test_a_capture_that_fails_before_its_branches_meet_tells_the_first_error(nth: int) -> None:
     driver = RefusesInCapture(1)
     bed = open_bed(driver)
