@@ -32,3 +32,11 @@ def test_every_name_of_the_front_is_there_and_an_unknown_one_is_an_attribute_err
     assert len(vx.__all__) == len(set(vx.__all__))
     with pytest.raises(AttributeError, match="module 'vxgraph' has no attribute 'transferr'"):
         vx.transferr  # noqa: B018
+
+
+def test_every_name_of_the_dsl_is_a_name_of_the_package() -> None:
+    import vxgraph as vx
+    import vxgraph.dsl
+
+    assert set(vxgraph.dsl.__all__) <= set(vx.__all__)
+    assert all(getattr(vx, name) is getattr(vxgraph.dsl, name) for name in vxgraph.dsl.__all__)

@@ -2,8 +2,8 @@
 
     import vxgraph as vx
 
-The DSL is here at once; the compiler, machines and the runtime load when they are first named, so that importing
-vxgraph loads none of pydantic, networkx, graphviz and cupy.
+Types and topologies are here at once; the DSL, the compiler, machines and the runtime load when they are first named,
+so that importing vxgraph is quick and loads none of pydantic, networkx, graphviz and cupy.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vxgraph.dsl import *  # noqa: F403
-from vxgraph.dsl import __all__ as _dsl_names
 from vxgraph.errors import (
     AdmissionError,
     BindError,
@@ -33,6 +31,7 @@ from vxgraph.ir.types import bool_ as bool
 from vxgraph.topology.ids import CPU, GPU, NPU, Topology, parse_topology, topology_of
 
 if TYPE_CHECKING:
+    from vxgraph.dsl import *  # noqa: F403
     from vxgraph.ir.text import parse_graph
     from vxgraph.program.compile import compile
     from vxgraph.program.model import Program
@@ -41,7 +40,58 @@ if TYPE_CHECKING:
     from vxgraph.topology.load import load_machine, shipped_machines
     from vxgraph.topology.model import Machine
 
+_DSL = (
+    "Graph",
+    "Value",
+    "add",
+    "argmax",
+    "attention",
+    "cache_append",
+    "cache_init",
+    "cast",
+    "compare",
+    "concat",
+    "constant",
+    "div",
+    "embed",
+    "emit",
+    "exp",
+    "gelu",
+    "input",
+    "iota",
+    "loop",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "minimum",
+    "mul",
+    "neg",
+    "on",
+    "output",
+    "param",
+    "prefer",
+    "relu",
+    "reshape",
+    "rmsnorm",
+    "rope",
+    "rsqrt",
+    "sample",
+    "scope",
+    "silu",
+    "size",
+    "slice",
+    "softmax",
+    "sqrt",
+    "stop",
+    "sub",
+    "sum",
+    "transpose",
+    "where",
+)
+
 _LAZY = {
+    **dict.fromkeys(_DSL, "vxgraph.dsl"),
     "Machine": "vxgraph.topology.model",
     "Program": "vxgraph.program.model",
     "Session": "vxgraph.runtime.session",
@@ -104,4 +154,4 @@ __all__ = [
     "topology_of",
     "u8",
 ]
-__all__ += _dsl_names  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += list(_DSL)  # pyright: ignore[reportUnsupportedDunderAll]

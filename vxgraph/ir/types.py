@@ -13,13 +13,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from vxgraph.errors import GraphError, user_loc
 
-Array = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # NumPy is loaded by who needs it, which keeps `import vxgraph` quick
 
 _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = frozenset({"true", "false", "none", "inf", "nan"})  # the text format's own
@@ -80,11 +84,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same bytes (bf16 through ml_dtypes)."""
-        if self.name == "bf16":
-            import ml_dtypes  # takes most of a second to load, and few graphs need it
-
-            return np.dtype(ml_dtypes.bfloat16)
-        return _NUMPY[self.name]
+        return _numpy(self.name)
 
     def __getitem__(self, dims: DimLike | tuple[DimLike, ...]) -> TensorType:
         return TensorType(self, dims if isinstance(dims, tuple) else (dims,))
@@ -101,22 +101,27 @@ i64 = DType("i64", 8, "int")
 u8 = DType("u8", 1, "int")
 bool_ = DType("bool", 1, "bool")
 DTYPES = {t.name: t for t in (f32, f16, bf16, i32, i64, u8, bool_)}
-_NUMPY: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
-    "bool": np.dtype(np.bool_),
-}
+_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool"}
+
+
+@lru_cache
+def _numpy(name: str) -> np.dtype[Any]:
+    # Both are loaded by who needs them: a dtype alone needs neither, and ml_dtypes takes most of a second.
+    import numpy as np
+
+    if name == "bf16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(_NUMPY[name])
 
 
 def dtype_of(array: Array) -> DType:
     """The DType of a NumPy array; GraphError for one that no DType stands for (float64, say)."""
     if array.dtype.name == "bfloat16":
         return bf16
-    for name, dtype in _NUMPY.items():
-        if dtype == array.dtype:
+    for name in _NUMPY:
+        if _numpy(name) == array.dtype:
             return DTYPES[name]
     raise GraphError(f"{array.dtype} is no dtype of a graph; cast to one of {', '.join(DTYPES)}")
 
