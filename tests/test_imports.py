@@ -17,7 +17,14 @@ g.text()
 """
 
 
-@pytest.mark.parametrize("then", ["", BUILD, BUILD + "vx.parse_graph(g.text())"], ids=["import", "build", "parse"])
+PARSE = """
+vx.parse_graph('graph "g" { arg %x : f32[2] %y = neg(%x) : f32[2] result "y" = %y }')
+"""
+
+
+@pytest.mark.parametrize(
+    "then", ["", PARSE, BUILD, BUILD + "vx.parse_graph(g.text())"], ids=["import", "parse", "build", "print and parse"]
+)
 def test_importing_and_building_load_no_heavy_package(then: str):
     code = f"import sys\nimport vxgraph as vx\n{then}\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

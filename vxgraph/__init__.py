@@ -108,6 +108,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'vxgraph' has no attribute {name!r}")
+    importlib.import_module("vxgraph.ops")  # a text that is parsed first of all names ops too
     value = getattr(importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value

@@ -178,6 +178,7 @@ class _Lower:
             carried.append(Carried(name, arg.name, "", out))
         body = self._instructions(loop.body)
         carried = self._close(loop, carried, body)
+        body = self._host_last(body, carried)
         for c in carried:
             self.out.same += [(c.init, c.arg), (c.arg, c.next), (c.arg, c.out)]
         steps = node.outputs[-1]
@@ -210,6 +211,21 @@ class _Lower:
             if value != c.arg and not self._takes_over(c.arg, makers[k], step):
                 nexts[k] = self._append_copy(c, value, body, f"%{c.arg} is still read when %{value} is made")
         return [Carried(c.init, c.arg, value, c.out) for c, value in zip(carried, nexts, strict=True)]
+
+    def _host_last(self, body: list[Instruction], carried: Iterable[Carried]) -> list[Instruction]:
+        """What the host waits for at a step's end goes last, so that a device has the whole step before anyone waits.
+
+        A download stays where it is if the step reads it again, or if it reads what the step began with; and all stay
+        in a step that holds a loop, which takes over values that it is given.
+        """
+        if any(isinstance(i, Loop) for i in body):
+            return body
+        begun = set[str]().union(*(self._group(c.arg) for c in carried))
+        again = {i.src for i in body if isinstance(i, Upload)}
+        last = {i.dst for i in body if isinstance(i, Download) and i.dst not in again and i.src not in begun}
+        late = [i for i in body if isinstance(i, Emit) or (isinstance(i, Download) and i.dst in last)]
+        moved = set(map(id, late))
+        return [*(i for i in body if id(i) not in moved), *late]
 
     def _append_copy(self, c: Carried, value: str, body: list[Instruction], why: str) -> str:
         v = self.out.values[c.arg]
