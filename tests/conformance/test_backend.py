@@ -103,7 +103,8 @@ def test_free_gives_back_what_was_allocated_there(bed: Bed, place: Topology, oth
 
 
 def test_memory_grows_where_it_was_asked_and_nowhere_else(bed: Bed) -> None:
-    assert bed.used is not None
+    if bed.used is None:
+        pytest.skip("nothing beside this backend says how much of its memory is in use")
     first, second = bed.want_two_devices()
     bed.touch(first)
     before = {t: bed.used(t) for t in PLACES}
@@ -114,7 +115,8 @@ def test_memory_grows_where_it_was_asked_and_nowhere_else(bed: Bed) -> None:
 
 
 def test_memory_is_flat_over_repeated_work(bed: Bed) -> None:
-    assert bed.used is not None
+    if bed.used is None:
+        pytest.skip("nothing beside this backend says how much of its memory is in use")
     x = some(8, 8)
     a, out, there = bed.put(x, GPU[0]), bed.empty(f32, (8, 8), GPU[0]), bed.empty(f32, (8, 8), GPU[1])
     kernel = bed.backend.kernel(MatMul(), (f32[8, 8], f32[8, 8]), (f32[8, 8],), GPU[0])
