@@ -1,8 +1,8 @@
 """Two layers on two devices: the smallest program with a crossing.
 
-    python -m examples.mlp
-    vxgraph show examples/mlp.py:mlp -m h200-x2
-    vxgraph check examples/mlp.py:mlp -m h200-x2 -m rtx4090-x2
+python -m examples.mlp
+vxgraph show examples/mlp.py:mlp -m h200-x2
+vxgraph check examples/mlp.py:mlp -m h200-x2 -m rtx4090-x2
 """
 
 from __future__ import annotations
