@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import vxgraph as vx
-from examples.llama2.config import DType, LlamaConfig, param_shapes, preset
+from examples.llama2.config import DType, LlamaConfig, layer_shapes, param_shapes, preset
 from vxgraph.topology.model import Machine
 
 DTYPES = {"f32": vx.f32, "f16": vx.f16, "bf16": vx.bf16}
@@ -102,7 +102,7 @@ def transformer(
     kv: list[Cache] = []
     for layer, place in enumerate(places):
         with vx.on(place), vx.scope(f"layers.{layer}"):
-            w = {key.split(".", 2)[2]: value for key, value in weights.items() if key.startswith(f"layers.{layer}.")}
+            w = {key: weights[f"layers.{layer}.{key}"] for key in layer_shapes(sizes.config)}
             mixed, cache = attention(sizes, w, x, positions[place], None if caches is None else caches[layer])
             x = x + mixed
             x = x + feed_forward(sizes, w, x)
