@@ -1,4 +1,4 @@
-"""What `verify` knows while it walks a program: which values the bytes of an arena are, and what is done.
+"""What a checker knows while it walks a program: whose bytes the bytes of an arena are, and what is done.
 
 [0, 65536) of gpu:0    %w.gpu0         written by gpu:0.copy 1, used by gpu:0.compute 3
 [65536, 66560)         %h, %h.heads    written by gpu:0.compute 3
@@ -8,10 +8,32 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, Self, TypeVar
 
 from vxgraph.program.instructions import Queue, Queued
 
 Point = tuple[Queue, int]  # an instruction: its queue and its number there
+
+
+class Piece(Protocol):
+    """Bytes [start, end) and what is known of them."""
+
+    @property
+    def start(self) -> int:
+        """The first byte."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The first byte after them."""
+        ...
+
+    def cut(self, start: int, end: int) -> Self:
+        """What is known of a part of them."""
+        ...
+
+
+P = TypeVar("P", bound=Piece)
 
 
 @dataclass(slots=True)
@@ -24,35 +46,42 @@ class Segment:
     writer: Point
     users: dict[Queue, int] = field(default_factory=dict[Queue, int])
 
+    def cut(self, start: int, end: int) -> Segment:
+        """A part, which is no value any more."""
+        return Segment(start, end, set(), self.writer, self.users)
 
-class Shadow:
-    """The segments of one arena, by start."""
+
+class Shadow(Generic[P]):
+    """The pieces of one arena, by start; none overlap."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
-        self.segments: list[Segment] = []
+        self.pieces: list[P] = []
 
-    def overlapping(self, start: int, end: int) -> list[Segment]:
-        """Segments that share a byte with [start, end)."""
-        return self.segments[self._run(start, end)]
+    def overlapping(self, start: int, end: int) -> list[P]:
+        """Pieces that share a byte with [start, end)."""
+        return self.pieces[self._run(start, end)]
 
-    def replace(self, new: Segment) -> None:
-        """Puts a segment in; what it overlaps is cut, and a cut value is gone."""
-        run = self._run(new.start, new.end)
-        pieces = [
-            Segment(start, end, set(), s.writer, s.users)
-            for s in self.segments[run]
-            for start, end in ((s.start, new.start), (new.end, s.end))
-            if start < end
-        ]
-        together = sorted([*pieces, new], key=lambda s: s.start)
-        self.segments[run] = together
-        self.starts[run] = [s.start for s in together]
+    def replace(self, new: P) -> None:
+        """Puts a piece in; what it overlaps is cut."""
+        self._splice(new.start, new.end, [new])
+
+    def clear(self, start: int, end: int) -> None:
+        """Nothing is known of [start, end) any more."""
+        self._splice(start, end, [])
+
+    def _splice(self, start: int, end: int, new: list[P]) -> None:
+        run = self._run(start, end)
+        left = [p.cut(p.start, start) for p in self.pieces[run] if p.start < start]
+        right = [p.cut(end, p.end) for p in self.pieces[run] if p.end > end]
+        together = [*left, *new, *right]
+        self.pieces[run] = together
+        self.starts[run] = [p.start for p in together]
 
     def _run(self, start: int, end: int) -> slice:
-        """Where the segments stand that share a byte with [start, end)."""
+        """Where the pieces stand that share a byte with [start, end)."""
         first = bisect_right(self.starts, start)
-        if first and self.segments[first - 1].end > start:
+        if first and self.pieces[first - 1].end > start:
             first -= 1
         return slice(first, bisect_left(self.starts, end, lo=first))
 

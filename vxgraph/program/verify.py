@@ -44,7 +44,7 @@ def verify_program(program: Program) -> None:
 class _Checker:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.shadows = {a.topology: Shadow() for a in program.arenas}
+        self.shadows: dict[Topology, Shadow[Segment]] = {a.topology: Shadow() for a in program.arenas}
         self.sizes = {a.topology: a.nbytes for a in program.arenas}
         self.order = Order()
         self.host: dict[str, TensorType] = {p.name: p.type for p in program.params}
