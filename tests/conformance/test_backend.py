@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.bed import PLACES, Bed
-from vxgraph.errors import BindError, RunError
+from vxgraph.errors import BindError, HazardError, RunError
 from vxgraph.ir.types import DTYPES, Array, f32, i32
 from vxgraph.ops import Add, Div, MatMul, TransferPeer
 from vxgraph.topology.ids import GPU, Topology
@@ -72,6 +72,7 @@ def test_work_alternates_between_topologies(bed: Bed) -> None:
         np.testing.assert_allclose(bed.get(result, x, t), x @ x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.case("R04")
 def test_a_fresh_thread_gets_the_same_results(bed: Bed) -> None:
     x, found = some(4, 4), []
 
@@ -321,6 +322,7 @@ def test_an_op_without_a_kernel_is_refused_by_name(bed: Bed) -> None:
 # Bytes: any size, any offset, any strides, any dtype.
 
 
+@pytest.mark.case("R09")
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0), (), (1,), (1, 1, 1)])
 def test_any_shape_travels(bed: Bed, shape: tuple[int, ...]) -> None:
     x = some(*shape)
@@ -334,6 +336,7 @@ def test_any_shape_travels(bed: Bed, shape: tuple[int, ...]) -> None:
     assert GPU[1] in bed.backend.observe(event).topologies
 
 
+@pytest.mark.case("R09")
 def test_a_matrix_product_over_nothing_is_zero(bed: Bed) -> None:
     a, b = bed.put(some(10, 1, 0), GPU[1]), bed.put(some(10, 0, 7), GPU[1])
     result, _ = bed.apply(MatMul(), [a, b], (f32[10, 1, 0], f32[10, 0, 7]), GPU[1])
@@ -350,6 +353,7 @@ def test_odd_offsets_hold_the_same_bytes(bed: Bed, offset: int) -> None:
     np.testing.assert_array_equal(bed.get(total, x, GPU[0]), x + x)
 
 
+@pytest.mark.case("R09")
 @pytest.mark.parametrize(
     "view",
     [
@@ -390,9 +394,15 @@ def test_every_dtype_travels_bit_by_bit(bed: Bed, dtype: object) -> None:
 
 
 def test_fresh_memory_shows_that_nothing_was_written(bed: Bed) -> None:
+    """As poison, or by refusing the read."""
     for dtype, poison in ((f32, np.isnan), (i32, lambda a: a == -1)):
         tensor = bed.empty(dtype, (8, 8), GPU[1])
-        assert poison(bed.get(tensor, np.zeros((8, 8), dtype.numpy), GPU[1])).all()
+        try:
+            found = bed.get(tensor, np.zeros((8, 8), dtype.numpy), GPU[1])
+        except HazardError as error:
+            assert error.kind == "poisoned read"
+        else:
+            assert poison(found).all()
 
 
 # Opening and closing.

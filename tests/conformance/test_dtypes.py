@@ -26,6 +26,7 @@ def one_of_each() -> list[Case]:
 CASES = one_of_each()
 
 
+@pytest.mark.case("N11")
 def test_the_table_has_every_op_in_more_than_one_dtype() -> None:
     dtypes: dict[str, set[str]] = {}
     for case in CASES:
@@ -35,6 +36,7 @@ def test_the_table_has_every_op_in_more_than_one_dtype() -> None:
     assert len(dtypes) >= 35
 
 
+@pytest.mark.case("N11")
 def test_every_op_gives_the_declared_dtype_and_the_references_values(closed_bed: Bed) -> None:
     bed = closed_bed
     bed.open()
@@ -51,6 +53,7 @@ def test_every_op_gives_the_declared_dtype_and_the_references_values(closed_bed:
             bed.backend.free(tensor.buffer, GPU[1])
 
 
+@pytest.mark.case("N11")
 def test_numpys_own_results_have_the_declared_dtype() -> None:
     """A fast kernel writes into what it is given; the reference makes its own, and NumPy's promotion shows there."""
     for case in CASES:
@@ -60,6 +63,7 @@ def test_numpys_own_results_have_the_declared_dtype() -> None:
         compile_kernel(case.op, case.types, case.outs, GPU[0])
 
 
+@pytest.mark.case("N11")
 def test_a_scale_by_a_square_root_stays_in_its_dtype(bed: Bed) -> None:
     """NumPy alone makes float64 of `f32_array / np.sqrt(64)`."""
     for dtype in (d for d in DTYPES.values() if d.kind == "float"):
@@ -70,6 +74,7 @@ def test_a_scale_by_a_square_root_stays_in_its_dtype(bed: Bed) -> None:
         assert (dtype_of(found), found.tolist()) == (dtype, [[1.0] * 3] * 2)
 
 
+@pytest.mark.case("N11")
 @pytest.mark.parametrize(("name", "bound"), [("f32", 1e-5), ("f16", 1e-3), ("bf16", 8e-3)])
 def test_a_product_accumulates_in_f32_and_is_rounded_once(bed: Bed, name: str, bound: float) -> None:
     """TF32 would be off by 3e-4, and f16 sums of 1024 terms by far more than one rounding."""

@@ -63,6 +63,7 @@ def test_the_dtype_is_read_under_its_old_and_its_new_key(write, key, name, dtype
     assert config_from_huggingface(write(**({"torch_dtype": ...} | {key: name}))).dtype == dtype
 
 
+@pytest.mark.case("N06")
 @pytest.mark.parametrize("key", ["type", "rope_type"])
 def test_llama3_scaling_is_read_under_either_key(write, key):
     config = config_from_huggingface(write(rope_scaling=LLAMA3 | {key: "llama3"}))
@@ -75,6 +76,7 @@ def test_transformers_5_keeps_the_base_among_the_rope_parameters(write):
     assert (config.rope_theta, config.rope_scaling) == (500000.0, None)
 
 
+@pytest.mark.case("N06")
 @pytest.mark.parametrize("key", ["type", "rope_type"])
 def test_an_unknown_scaling_is_an_error_never_ignored(write, key):
     assert message(write(rope_scaling={key: "yarn", "factor": 2.0})) == (
@@ -82,6 +84,7 @@ def test_an_unknown_scaling_is_an_error_never_ignored(write, key):
     )
 
 
+@pytest.mark.case("N06")
 def test_a_scaling_that_lacks_a_key_names_it(write):
     rope = {key: value for key, value in LLAMA3.items() if key != "low_freq_factor"} | {"rope_type": "llama3"}
     assert message(write(rope_scaling=rope)) == "config.json: rope_scaling.low_freq_factor: Field required"
@@ -204,6 +207,7 @@ def test_a_preset_says_what_the_published_config_says(name, file, differs):
     assert config_from_huggingface(CONFIGS / file) == replace(preset(name), name=Path(file).stem, **differs)
 
 
+@pytest.mark.case("N06")
 @pytest.mark.skipif(not CONFIGS.exists(), reason="shared/cases/files/configs is not here")
 @pytest.mark.parametrize(
     ("file", "theta", "scaling"),

@@ -80,6 +80,7 @@ def test_single_does_no_work_on_a_second_device_that_is_there(bed: Bed):
 # The same numbers (4).
 
 
+@pytest.mark.case("D07")
 def test_tokens_are_those_of_one_device_and_of_a_pipeline(bed: Bed):
     layers = bed.config.layers
     pipeline = PLACEMENTS["pipeline"](vx.load_machine("cpu-x3"), layers)
@@ -92,6 +93,8 @@ def test_tokens_are_those_of_one_device_and_of_a_pipeline(bed: Bed):
     assert len(set(found[0])) > 5
 
 
+@pytest.mark.case("D07")
+@pytest.mark.case("D01")
 @pytest.mark.parametrize(("prefill", "decode"), [(HERE, THERE), (THERE, HERE)], ids=["there", "and back"])
 def test_logits_agree_at_every_step_with_one_device_and_with_float64(
     bed: Bed, prefill: vx.Topology, decode: vx.Topology
@@ -108,6 +111,7 @@ def test_logits_agree_at_every_step_with_one_device_and_with_float64(
     np.testing.assert_allclose(two, bed.golden[bed.prompt - 1 :], rtol=0, atol=1e-3)
 
 
+@pytest.mark.case("D01")
 def test_a_rotary_position_off_by_one_after_the_handover_shows_in_the_logits(bed: Bed, monkeypatch: pytest.MonkeyPatch):
     right = model.Position
     monkeypatch.setattr(model, "Position", lambda rows, at=None: right(rows if at is None else rows + 1, at))
@@ -123,17 +127,20 @@ def test_a_rotary_position_off_by_one_after_the_handover_shows_in_the_logits(bed
 # The prompt once (D07).
 
 
+@pytest.mark.case("D07")
 def test_the_prompt_goes_through_the_layers_once_and_its_rows_are_moved(bed: Bed):
     with run(bed, disaggregated(bed)) as r:
         prompt_went_through_once(r.report, bed, bed.prompt, decode=THERE)
 
 
+@pytest.mark.case("D07")
 def test_a_decoder_that_computes_the_prompt_itself_is_found_out(bed: Bed):
     alone = placement(bed, [THERE], [THERE])
     with run(bed, alone) as r, pytest.raises(AssertionError, match="kernels over the prompt ran where decode runs"):
         prompt_went_through_once(r.report, bed, bed.prompt, decode=THERE)
 
 
+@pytest.mark.case("D07")
 def test_a_decoder_that_computes_a_layer_of_the_prompt_itself_is_found_out(bed: Bed):
     some = placement(bed, [HERE, HERE, HERE, HERE, THERE], [THERE])
     with run(bed, some) as r, pytest.raises(AssertionError, match="kernels over the prompt ran where decode runs"):

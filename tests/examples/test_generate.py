@@ -94,6 +94,7 @@ def test_a_run_is_audited_and_traced(tiny_model: Path, tmp_path: Path):
 # How it ends.
 
 
+@pytest.mark.case("D05")
 @pytest.mark.parametrize(
     ("stop", "max_tokens", "ended", "count"),
     [

@@ -58,6 +58,7 @@ def test_a_mistake_is_one_message(tiny_model: Path, arguments: str):
     assert refused(result, tiny_model).replace(str(tiny_model.parent), "FOLDER") == MISTAKES[arguments]
 
 
+@pytest.mark.case("R09")
 @pytest.mark.parametrize(
     ("prompt", "stop_ids", "message"),
     [

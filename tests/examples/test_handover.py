@@ -33,6 +33,7 @@ from tests.examples.tiny_llama import CASES
 # The valid rows (3, D02).
 
 
+@pytest.mark.case("D02")
 @pytest.mark.parametrize("n", ["1", "half", "S - 1", "S"])
 def test_handover_moves_the_valid_rows_and_leaves_the_others_untouched(bed: Bed, n: str):
     size = bed.config.max_len
@@ -49,12 +50,14 @@ def test_handover_moves_the_valid_rows_and_leaves_the_others_untouched(bed: Bed,
                 assert np.isnan(cache[rows:]).all()
 
 
+@pytest.mark.case("D02")
 def test_rows_of_stories260k_are_1280_bytes():
     if not (CASES / "stories260K.bin").exists():
         pytest.skip("stories260K.bin is not in the cases folder beside this repository")
     assert stories().kv_row == 1280
 
 
+@pytest.mark.case("D02")
 @pytest.mark.parametrize("n", ["1", "half", "S - 3"])
 def test_rows_beyond_the_text_are_never_read(bed: Bed, n: str):
     size = bed.config.max_len
@@ -238,6 +241,7 @@ def _moved(bed: Bed, where: Placement, *, steps: int) -> dict[tuple[vx.Topology 
         return {(a, b): r.backend.moved(a, b) for a in ends for b in ends}
 
 
+@pytest.mark.case("D04")
 def test_layers_in_other_places_get_their_own_k_and_v_and_hand_on_the_hidden_state(bed: Bed):
     """D04. Layers 0 to 2 decode here and 3 to 4 there, the prompt went through a third place.
 
@@ -265,6 +269,7 @@ def test_layers_in_other_places_get_their_own_k_and_v_and_hand_on_the_hidden_sta
 # The end of the context (D05).
 
 
+@pytest.mark.case("D05")
 def test_decoding_ends_where_the_context_is_full_and_writes_nothing_outside(bed: Bed):
     size = bed.config.max_len
     prompt = np.resize(bed.ids, size - 12)

@@ -42,6 +42,7 @@ def huggingface(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return open_tokenizer(write_huggingface(tmp_path_factory.mktemp("hf"), eos_token="</s>"))
 
 
+@pytest.mark.case("N10")
 def test_a_text_gets_a_dummy_space_and_merges_by_score(spm: Tokenizer):
     assert spm.encode("Hello", bos=False) == [token("▁Hello")]
     assert spm.encode(" Hello", bos=False) == [token("▁"), token("▁Hello")]
@@ -83,6 +84,7 @@ def test_a_user_defined_piece_of_a_bpe_vocabulary_is_matched_whole(bpe: Tokenize
     assert bpe.decode(bpe.encode("H<tool>e")) == "H<tool>e"
 
 
+@pytest.mark.case("N10")
 def test_bos_is_put_once_by_the_models_own_rule(spm: Tokenizer, bpe: Tokenizer, huggingface: Tokenizer):
     assert spm.encode("Hello") == spm.encode("Hello", bos=True) == [1, token("▁Hello")]
     assert huggingface.encode("Hello") == huggingface.encode("Hello", bos=True) == [1, token("▁Hello")]
@@ -99,6 +101,7 @@ def test_asking_bos_of_a_model_without_one_is_an_error(tmp_path: Path):
     assert str(error.value) == f"{path} names no BOS token, so none can be put before the text"
 
 
+@pytest.mark.case("N10")
 def test_the_dummy_space_is_hidden_after_bos_and_nowhere_else(spm: Tokenizer):
     hello = token("▁Hello")
     assert spm.decode([1, hello, hello]) == "Hello Hello"
@@ -108,6 +111,7 @@ def test_the_dummy_space_is_hidden_after_bos_and_nowhere_else(spm: Tokenizer):
     assert spm.decode([hello], after=[hello, 1]) == "Hello"
 
 
+@pytest.mark.case("N10")
 def test_a_character_in_parts_is_held_back_until_it_is_whole(spm: Tokenizer):
     stream = spm.stream()
     pieces = [stream.push(at) for at in spm.encode("🦙 é", bos=False)]
@@ -125,6 +129,7 @@ def test_a_control_token_prints_nothing(spm: Tokenizer):
     assert spm.decode([1, token("▁Hello"), 2, 0]) == "Hello"
 
 
+@pytest.mark.case("N10")
 def test_the_name_of_a_control_token_is_text_when_it_is_typed(spm: Tokenizer, bpe: Tokenizer, huggingface: Tokenizer):
     assert spm.encode("<s>", bos=False) == huggingface.encode("<s>", bos=False)
     assert huggingface.encode("<s>", bos=False) == [*map(token, ["▁", "<0x3C>", "<0x73>", "<0x3E>"])]
@@ -172,6 +177,7 @@ def test_merging_by_score_agrees_with_huggingfaces_merging_by_rank(spm: Tokenize
     assert spm.encode(text) == huggingface.encode(text)
 
 
+@pytest.mark.case("N10")
 @given(data=st.data())
 def test_streamed_text_is_the_decoded_text_whatever_the_ids(spm: Tokenizer, bpe: Tokenizer, data: st.DataObject):
     for tokenizer in (spm, bpe):

@@ -28,6 +28,7 @@ def llama_cpp_cases() -> list[tuple[str, list[int]]]:
     return [(text, [int(at) for at in line.split()]) for text, line in zip(texts, lines, strict=True)]
 
 
+@pytest.mark.case("N10")
 @needs_cases
 def test_llama_cpps_47_strings_have_its_ids_and_come_back(llama2: Tokenizer):
     cases = llama_cpp_cases()
@@ -36,6 +37,7 @@ def test_llama_cpps_47_strings_have_its_ids_and_come_back(llama2: Tokenizer):
     assert [llama2.decode(ids) for _, ids in cases] == [text for text, _ in cases]
 
 
+@pytest.mark.case("N10")
 @needs_cases
 @pytest.mark.parametrize(
     ("text", "ids"),
@@ -55,6 +57,7 @@ def test_llama_quirks_are_as_in_sentencepiece(llama2: Tokenizer, text: str, ids:
     assert llama2.encode(text) == [1, *ids]
 
 
+@pytest.mark.case("N10")
 @needs_cases
 def test_a_text_streamed_token_by_token_keeps_its_spaces(llama2: Tokenizer):
     ids = llama2.encode("Once upon a time 🦙")

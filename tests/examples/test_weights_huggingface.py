@@ -59,6 +59,7 @@ def test_every_tensor_comes_back_from_one_file_or_many(tmp_path, shards):
         np.testing.assert_array_equal(checkpoint.params[name], value, err_msg=name)
 
 
+@pytest.mark.case("N05")
 def test_half_split_rows_with_their_own_rotation_give_the_logits_of_interleaved_rows(tmp_path):
     half_split = dict(PARAMS)
     for i in range(TINY.layers):
@@ -72,6 +73,7 @@ def test_half_split_rows_with_their_own_rotation_give_the_logits_of_interleaved_
     assert np.abs(logits(checkpoint.config, PARAMS, ids) - want).max() > 0.1
 
 
+@pytest.mark.case("N09")
 @pytest.mark.parametrize("cut", [1, 8, 20])
 def test_a_shard_that_is_cut_short_names_file_and_tensor(sharded, cut):
     shard = sharded / SHARD_2
@@ -101,12 +103,14 @@ def test_a_shard_that_is_cut_within_its_header_says_so(sharded):
     assert message(sharded) == f"{SHARD_2}: the header is cut short: the file has 4 bytes; download it again"
 
 
+@pytest.mark.case("N09")
 def test_bytes_after_the_last_tensor_are_refused(sharded):
     shard = sharded / SHARD_2
     shard.write_bytes(shard.read_bytes() + b"123")
     assert message(sharded) == f"{SHARD_2}: 3 bytes follow {LAST!r}, which should be the last in the file"
 
 
+@pytest.mark.case("N09")
 def test_a_missing_shard_is_named_with_a_tensor_that_it_holds(sharded):
     (sharded / SHARD_2).unlink()
     first = names_in(sharded, SHARD_2)[0]
@@ -116,6 +120,7 @@ def test_a_missing_shard_is_named_with_a_tensor_that_it_holds(sharded):
     )
 
 
+@pytest.mark.case("N09")
 def test_an_index_that_points_to_the_wrong_shard_is_refused(sharded):
     index = sharded / "model.safetensors.index.json"
     text = json.loads(index.read_text())
@@ -137,6 +142,7 @@ def test_an_index_that_is_not_one_is_refused(sharded):
     assert message(sharded) == "model.safetensors.index.json: weight_map: Field required"
 
 
+@pytest.mark.case("N09")
 def test_bf16_is_exact_in_float32_and_little_endian(tmp_path):
     bf16 = {name: value.astype(ml_dtypes.bfloat16) for name, value in TENSORS.items()}
     bf16[LAST][:3] = [1.0, -2.5, 3.140625]
@@ -162,6 +168,7 @@ def write_raw(path: Path, tensors: dict[str, np.ndarray], dtype: str, **extra: o
     raw_safetensors(path / "model.safetensors", header, body)
 
 
+@pytest.mark.case("N09")
 @pytest.mark.parametrize("pad", range(4))
 def test_empty_metadata_and_unaligned_tensors_are_fine(tmp_path, pad):
     path = write_hf(tmp_path / "tiny", HF_TINY, TENSORS)
@@ -171,6 +178,7 @@ def test_empty_metadata_and_unaligned_tensors_are_fine(tmp_path, pad):
     np.testing.assert_array_equal(embed, PARAMS["embed"])
 
 
+@pytest.mark.case("N09")
 def test_a_shape_that_differs_from_the_configuration_is_refused(tmp_path):
     name = "model.layers.1.self_attn.k_proj.weight"
     path = write_hf(tmp_path / "tiny", HF_TINY, TENSORS | {name: TENSORS[name][:16]})
@@ -179,6 +187,7 @@ def test_a_shape_that_differs_from_the_configuration_is_refused(tmp_path):
     )
 
 
+@pytest.mark.case("N09")
 def test_the_dtype_of_the_file_wins_over_that_of_the_configuration(tmp_path):
     f16 = {name: value.astype(np.float16) for name, value in TENSORS.items()}
     checkpoint = open_checkpoint(write_hf(tmp_path / "tiny", HF_TINY, f16, torch_dtype="bfloat16"))
@@ -194,12 +203,14 @@ def test_norms_in_f32_beside_f16_matrices_are_converted_to_f16(tmp_path):
     assert checkpoint.params["norm"].dtype == np.float16
 
 
+@pytest.mark.case("N08")
 def test_tied_without_an_output_tensor_shares_the_embedding(tmp_path):
     checkpoint = open_checkpoint(write_hf(tmp_path / "tiny", HF_TINY, TENSORS))
     assert checkpoint.config.tied
     assert "lm_head" not in checkpoint.params
 
 
+@pytest.mark.case("N08")
 def test_tied_with_an_output_tensor_still_shares_the_embedding(tmp_path):
     path = write_hf(tmp_path / "tiny", HF_TINY, TENSORS | {"lm_head.weight": 2 * TENSORS["model.embed_tokens.weight"]})
     checkpoint = open_checkpoint(path)
@@ -207,6 +218,7 @@ def test_tied_with_an_output_tensor_still_shares_the_embedding(tmp_path):
     assert "lm_head" not in checkpoint.params
 
 
+@pytest.mark.case("N08")
 def test_untied_with_an_output_tensor_uses_it(tmp_path):
     path = write_hf(tmp_path / "tiny", UNTIED, TENSORS | {"lm_head.weight": 2 * TENSORS["model.embed_tokens.weight"]})
     checkpoint = open_checkpoint(path)
@@ -214,6 +226,7 @@ def test_untied_with_an_output_tensor_uses_it(tmp_path):
     np.testing.assert_array_equal(checkpoint.params["lm_head"], 2 * PARAMS["embed"])
 
 
+@pytest.mark.case("N08")
 def test_untied_without_an_output_tensor_names_it(tmp_path):
     assert message(write_hf(tmp_path / "tiny", UNTIED, TENSORS)) == (
         "tiny: tensor 'lm_head.weight' is missing\n  the model needs it as lm_head, shape [40, 64]"

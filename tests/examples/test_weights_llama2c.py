@@ -31,6 +31,7 @@ def message(path: Path) -> str:
     return str(caught.value).replace(str(path), path.name)
 
 
+@pytest.mark.case("N08")
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("config", [TINY, UNTIED], ids=["tied", "untied"])
 def test_both_header_forms_give_back_every_tensor(tmp_path, version, config):
@@ -75,6 +76,8 @@ def test_another_version_is_refused(tmp_path):
     )
 
 
+@pytest.mark.case("N09")
+@pytest.mark.case("N08")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_file_that_is_cut_short_names_the_first_tensor_that_is_not_whole(tmp_path, version):
     data = llama2c_bytes(UNTIED, random_params(UNTIED), version)
@@ -84,6 +87,8 @@ def test_a_file_that_is_cut_short_names_the_first_tensor_that_is_not_whole(tmp_p
     )
 
 
+@pytest.mark.case("N09")
+@pytest.mark.case("N08")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_bytes_after_the_last_tensor_are_refused(tmp_path, version):
     data = llama2c_bytes(UNTIED, random_params(UNTIED), version)
@@ -146,6 +151,7 @@ def test_stories260k_gives_the_golden_logits():
     np.testing.assert_allclose(got, golden["logits_f64_prefill0_199"][:48], atol=1e-4)
 
 
+@pytest.mark.case("N08")
 @needs_stories
 def test_stories260k_is_264128_floats_to_the_byte(tmp_path):
     data = STORIES.read_bytes()
@@ -156,6 +162,7 @@ def test_stories260k_is_264128_floats_to_the_byte(tmp_path):
     )
 
 
+@pytest.mark.case("N08")
 @needs_stories
 def test_a_negative_vocabulary_means_a_classifier_of_its_own_after_the_rotary_tables(tmp_path):
     data = bytearray(STORIES.read_bytes())
@@ -167,6 +174,7 @@ def test_a_negative_vocabulary_means_a_classifier_of_its_own_after_the_rotary_ta
     np.testing.assert_array_equal(logits(untied.config, untied.params, ids), 2 * logits(tied.config, tied.params, ids))
 
 
+@pytest.mark.case("N08")
 @needs_stories
 def test_a_negative_vocabulary_without_a_classifier_names_it(tmp_path):
     data = bytearray(STORIES.read_bytes())

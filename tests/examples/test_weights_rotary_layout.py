@@ -10,14 +10,17 @@ from tests.examples.tiny_llama import rotate
 from vxgraph.errors import VxError
 
 
+@pytest.mark.case("N05")
 def test_the_row_map_of_one_head_swaps_the_middle_rows():
     assert interleave_rows(np.arange(4), 1).tolist() == [0, 2, 1, 3]
 
 
+@pytest.mark.case("N05")
 def test_the_row_map_of_two_query_heads_stays_within_each_head():
     assert interleave_rows(np.arange(8), 2).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
+@pytest.mark.case("N05")
 def test_a_key_weight_is_permuted_by_its_own_head_count():
     rows = np.arange(4)[:, None] * np.ones((1, 3))
     assert interleave_rows(rows, 1)[:, 0].tolist() == [0, 2, 1, 3]

@@ -110,6 +110,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.case("P08")
 @pytest.mark.parametrize("what", MISTAKES)
 def test_a_graph_that_breaks_a_rule_is_refused(what: str):
     lines, message = MISTAKES[what]
@@ -118,6 +119,8 @@ def test_a_graph_that_breaks_a_rule_is_refused(what: str):
     assert str(error.value) == message
 
 
+@pytest.mark.case("P10")
+@pytest.mark.case("P08")
 def test_a_cycle_of_ten_thousand_nodes_is_named_without_recursion():
     n = 10_000
     nodes = tuple(Node(ops.Neg(), (f"v{(k + 1) % n}",), (f"v{k}",), (vx.f32[4],), loc=Loc("m.py", k)) for k in range(n))

@@ -29,6 +29,7 @@ def one_by_one(q, k, v, *, causal: bool, valid: int) -> np.ndarray:
     return out
 
 
+@pytest.mark.case("N01")
 def test_each_key_head_serves_consecutive_query_heads():
     q = random(5, 9, 8)
     v = np.broadcast_to(np.arange(3, dtype=np.float32)[None, :, None], (5, 3, 8))

@@ -35,6 +35,7 @@ def test_an_append_replaces_its_rows_and_no_other(capacity, data):
     assert out[:, 0].tolist() == [float(at <= i < at + count) for i in range(capacity)]
 
 
+@pytest.mark.case("D05")
 @pytest.mark.parametrize(
     ("at", "rows", "message"),
     [

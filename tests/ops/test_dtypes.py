@@ -80,6 +80,7 @@ def test_bf16_rounds_to_nearest_even():
     assert run(Cast(bf16), x).astype(float).tolist() == [1.0, 1 + 2**-6, 3.140625]
 
 
+@pytest.mark.case("N11")
 def test_sums_of_halves_are_accumulated_in_f32():
     ones = np.ones(4096, np.float16)
     assert float(run(Sum(0), ones)) == 4096  # in f16 steps of 1 end at 2048

@@ -14,6 +14,7 @@ V = Dim("Vocab", 7)
 H = Dim("Head", 3)
 
 
+@pytest.mark.case("R09")
 def test_an_inner_dim_of_nothing_gives_zeros():
     assert run(MatMul(), np.zeros((10, 1, 0), np.float32), np.zeros((10, 0, 7), np.float32)).tolist() == (
         np.zeros((10, 1, 7)).tolist()

@@ -14,6 +14,7 @@ from vxgraph.ops import Embed, RmsNorm, Softmax
 finite = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=5), elements=st.floats(-1e4, 1e4, width=32))
 
 
+@pytest.mark.case("N02")
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
 def test_thousands_in_half_precision_are_normalised_to_one(dtype):
     """1000 squared is no f16: squaring in it gives all zeros."""
@@ -21,6 +22,7 @@ def test_thousands_in_half_precision_are_normalised_to_one(dtype):
     assert run(RmsNorm(1e-5), x, np.ones(64, dtype.numpy)).astype(float).tolist() == np.ones((2, 64)).tolist()
 
 
+@pytest.mark.case("N02")
 @pytest.mark.parametrize(("eps", "wanted"), [(1e-5, 1e-4 / np.sqrt(1e-8 + 1e-5)), (1e-6, 1e-4 / np.sqrt(1e-8 + 1e-6))])
 def test_eps_dominates_where_x_is_small(eps, wanted):
     x = np.full(64, 1e-4, np.float16)

@@ -15,6 +15,7 @@ from vxgraph.ops.rope import rotary_tables
 TO_HALVES = [0, 2, 1, 3]
 
 
+@pytest.mark.case("N04")
 @pytest.mark.parametrize("dtype", [f32, f16, bf16], ids=str)
 def test_a_unit_vector_shows_cos_and_sin_to_the_dtypes_own_rounding(dtype):
     """Positions 0..2047, heads of 32, base 1e4: with f16 angles the cosine is off by 0.78, with bf16 angles by 1.99."""
@@ -28,6 +29,7 @@ def test_a_unit_vector_shows_cos_and_sin_to_the_dtypes_own_rounding(dtype):
     assert np.abs(turned[:, 1::2].astype(float) - np.sin(angles)).max() <= limit
 
 
+@pytest.mark.case("N04")
 def test_tables_are_right_at_far_positions():
     op = Rope(5e5, False)
     positions = np.array([0, 257, 131071, 2**31 - 1])
@@ -37,6 +39,7 @@ def test_tables_are_right_at_far_positions():
     assert np.abs(sin - np.sin(angles)).max() <= 1e-6
 
 
+@pytest.mark.case("N05")
 def test_both_layouts_give_the_same_attention_from_their_own_weights():
     """n_heads=2, n_kv=1, head_dim=4 at positions 0, 1, 7."""
     rng = np.random.default_rng(0)
@@ -56,6 +59,7 @@ def attend(x, wq, wk, wv, *, interleaved: bool):
     return run(Attention(), run(rope, q, positions), run(rope, k, positions), v)
 
 
+@pytest.mark.case("N06")
 @pytest.mark.parametrize(
     ("theta", "head_dim", "last"),
     [(1e4, 128, 1e4 ** (-126 / 128)), (1e6, 128, 1e6 ** (-126 / 128)), (1e5, 64, 1e5 ** (-62 / 64))],
@@ -66,6 +70,7 @@ def test_the_base_is_the_configurations(theta, head_dim, last):
     np.testing.assert_allclose(frequencies[[0, -1]], [1, last], rtol=1e-12)
 
 
+@pytest.mark.case("N06")
 def test_llama_3_2_1b_slows_its_low_frequencies():
     scaled = inverse_frequencies(Rope(5e5, False, (32.0, 1.0, 4.0, 8192)), 64)
     plain = inverse_frequencies(Rope(5e5, False), 64)
@@ -75,6 +80,7 @@ def test_llama_3_2_1b_slows_its_low_frequencies():
     np.testing.assert_array_equal(scaled[18:], plain[18:] / 32)
 
 
+@pytest.mark.case("N06")
 def test_llama_3_1_8b_keeps_29_pairs_blends_6_and_divides_29():
     scaled = inverse_frequencies(Rope(5e5, False, (8.0, 1.0, 4.0, 8192)), 128)
     ratio = scaled / inverse_frequencies(Rope(5e5, False), 128)

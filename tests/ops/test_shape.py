@@ -53,6 +53,7 @@ def test_a_cut_axis_loses_its_name_and_a_full_one_keeps_it():
     assert Slice(-1, -1, None, -1).infer(f32[T, H]) == (f32[T, H],)
 
 
+@pytest.mark.case("R09")
 @pytest.mark.parametrize("x", [np.arange(6)[::-1], np.arange(6).reshape(2, 3)[:, ::-1], np.zeros((1, 10, 20))[::-1]])
 def test_views_with_negative_strides_become_dense(x):
     x = x.astype(np.float32, copy=False)
@@ -91,6 +92,7 @@ def test_reshape_splits_heads_of_a_prompt_and_joins_them_again():
     np.testing.assert_array_equal(run(Reshape((T, 6)), heads, types=[f32[T, H, 2]], sizes={"T": 5}), x)
 
 
+@pytest.mark.case("R09")
 def test_a_reshape_of_nothing_stays_nothing():
     assert run(Reshape((0, 7)), np.zeros((3, 0), np.float32)).shape == (0, 7)
     with pytest.raises(GraphError) as caught:

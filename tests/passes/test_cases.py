@@ -51,6 +51,7 @@ def p01(first: int, second: int, order: tuple[str, str]) -> vx.Graph:
     return g
 
 
+@pytest.mark.case("P01")
 @pytest.mark.parametrize("order", [("n1", "n2"), ("n2", "n1")])
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
 def test_p01_an_operand_of_two_places_is_moved_to_the_one_that_lacks_it(
@@ -66,6 +67,7 @@ def test_p01_an_operand_of_two_places_is_moved_to_the_one_that_lacks_it(
         np.testing.assert_array_equal(s.run({"a": a, "b": b, "c": c})["out"], a - c)
 
 
+@pytest.mark.case("P02")
 def test_p02_a_value_is_moved_once_to_each_place_that_reads_it():
     with vx.Graph("p02") as g:
         with vx.on(vx.CPU[0]):
@@ -85,6 +87,7 @@ def test_p02_a_value_is_moved_once_to_each_place_that_reads_it():
     assert peers == [64, 64]
 
 
+@pytest.mark.case("P02")
 def test_p02_an_input_whose_only_reader_is_elsewhere_is_moved_once():
     with vx.Graph("p02b") as g:
         with vx.on(vx.CPU[0]):
@@ -96,6 +99,7 @@ def test_p02_an_input_whose_only_reader_is_elsewhere_is_moved_once():
     assert [n.op.name for n in placed.nodes] == ["upload", "transfer_peer", "neg", "download"]
 
 
+@pytest.mark.case("P03")
 def test_p03_a_loop_moves_each_step_only_what_changes():
     with vx.Graph("p03") as g:
         w0, w1 = vx.param("w0", vx.f32[8, 8]), vx.param("w1", vx.f32[8, 8])
@@ -121,6 +125,7 @@ def test_p03_a_loop_moves_each_step_only_what_changes():
     assert [(t.kind, t.nbytes, t.count) for t in step] == [("direct", 32, 16), ("direct", 32, 16)]
 
 
+@pytest.mark.case("P07")
 def test_p07_a_place_that_the_machine_lacks_is_an_error_of_its_line():
     with vx.Graph("p07") as g:
         x = vx.input("x", vx.f32[4])
@@ -138,6 +143,7 @@ def test_p07_a_place_that_the_machine_lacks_is_an_error_of_its_line():
     )
 
 
+@pytest.mark.case("P07")
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -162,6 +168,7 @@ def test_p07_hints_and_sends_and_bodies_are_checked_too(make, message: str):
     assert error.value.loc is not None
 
 
+@pytest.mark.case("P07")
 def test_p07_an_input_pinned_to_a_place_that_the_machine_lacks_is_refused():
     with vx.Graph("p07") as g, vx.on(vx.NPU[0]):
         vx.output("y", vx.param("w", vx.f32[4]) + vx.input("x", vx.f32[4]))
@@ -169,6 +176,7 @@ def test_p07_an_input_pinned_to_a_place_that_the_machine_lacks_is_refused():
         vx.compile(g, X3)
 
 
+@pytest.mark.case("P08")
 def test_p08_a_generated_name_avoids_a_users():
     with vx.Graph("p08") as g:
         with vx.on(vx.CPU[0]):
@@ -201,6 +209,7 @@ def p09(order: tuple[int, ...]) -> vx.Graph:
     return g
 
 
+@pytest.mark.case("P09")
 def test_p09_the_text_does_not_depend_on_the_hash_seed():
     build = inspect.getsource(p09)
     code = f"import vxgraph as vx\n{build}\nprint(vx.compile(p09(tuple(range(8))), vx.load_machine('cpu-x3')).text())"
@@ -215,6 +224,7 @@ def test_p09_the_text_does_not_depend_on_the_hash_seed():
     assert "transfer_peer" in texts.pop()
 
 
+@pytest.mark.case("P09")
 def test_p09_the_order_of_insertion_changes_no_transfer_and_no_bit():
     x = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
     one = p09(tuple(range(8)))
@@ -237,6 +247,7 @@ def chain(n: int) -> Graph:
     return g.build()
 
 
+@pytest.mark.case("P10")
 def test_p10_a_chain_of_20000_nodes_compiles_under_the_default_recursion_limit():
     assert sys.getrecursionlimit() == 1000
     placed = place_graph(chain(20_000), X3)
@@ -247,11 +258,13 @@ def test_p10_a_chain_of_20000_nodes_compiles_under_the_default_recursion_limit()
     np.testing.assert_array_equal(y, np.full(4, 20_000, np.float32))
 
 
+@pytest.mark.case("P10")
 def test_p10_twice_the_chain_is_twice_the_work():
     half, whole = chain(3_000), chain(6_000)
     assert calls(lambda: place_graph(whole, X3)) < 2.2 * calls(lambda: place_graph(half, X3))
 
 
+@pytest.mark.case("D03")
 def test_d03_a_layout_met_with_another_is_refused_though_the_sizes_are_equal():
     tokens, heads = vx.Dim("Tok", 4), vx.Dim("KV", 4)
     with vx.Graph("d03"), vx.on(vx.CPU[0]):
@@ -263,6 +276,7 @@ def test_d03_a_layout_met_with_another_is_refused_though_the_sizes_are_equal():
     assert "Tok=4 met KV=4; transpose one of them" in str(error.value)
 
 
+@pytest.mark.case("D03")
 def test_d03_a_dtype_met_with_another_is_refused():
     with vx.Graph("d03"), vx.on(vx.CPU[0]):
         rows = vx.input("rows", vx.f16[4, 8])

@@ -31,6 +31,7 @@ def use_of(program: vx.Program, memory: str) -> MemoryUse:
     return next(use for use in program.memory if use.memory == memory)
 
 
+@pytest.mark.case("P06")
 def test_llama2_7b_in_f16_with_4096_tokens_fits_two_16_gib_devices() -> None:
     program = vx.compile(llama2("llama2-7b", V100, "disaggregated", 4096), V100)
     decode = use_of(program, "hbm1")
@@ -39,6 +40,7 @@ def test_llama2_7b_in_f16_with_4096_tokens_fits_two_16_gib_devices() -> None:
     assert decode.peak < 16 << 30
 
 
+@pytest.mark.case("P06")
 def test_llama2_7b_in_f16_with_8192_tokens_is_refused_with_the_table() -> None:
     with pytest.raises(AdmissionError) as error:
         vx.compile(llama2("llama2-7b", V100, "disaggregated", 8192), V100)
@@ -57,6 +59,7 @@ def test_llama2_7b_in_f16_with_8192_tokens_is_refused_with_the_table() -> None:
     assert advice.endswith("use a smaller dtype, spread the graph over more devices, or take a larger machine")
 
 
+@pytest.mark.case("P06")
 @pytest.mark.parametrize(
     ("model", "nbytes"), [("llama2-7b", 524_288), ("llama2-13b", 819_200), ("llama2-70b", 327_680)]
 )
@@ -176,6 +179,7 @@ def test_the_same_graph_fits_when_it_is_made_as_small_as_the_message_says(small:
     assert all(use.headroom >= 0 for use in program.memory)
 
 
+@pytest.mark.case("P05")
 def test_it_is_refused_at_one_granule_too_many_and_not_before(small: Callable[..., vx.Machine]) -> None:
     graph = vx.parse_graph(GRAPH)
     peak = use_of(plan(graph, small()), "right").peak
@@ -220,6 +224,7 @@ def test_topologies_of_one_memory_share_its_capacity(tmp_path: Path) -> None:
     assert left.reserved == 8 << 10
 
 
+@pytest.mark.case("P05")
 def test_a_leaf_that_is_larger_than_its_device_is_named_with_its_size_and_the_capacity() -> None:
     with vx.Graph("big") as graph:
         ids = vx.input("ids", vx.i32[4])

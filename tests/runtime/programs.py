@@ -87,6 +87,58 @@ def rows(max_rows: int = 8) -> Program:
     return vx.compile(g, vx.load_machine(MACHINE))
 
 
+def alternating(steps: int = 10, n: int = 64, machine: str = MACHINE) -> Program:
+    """s + 1 on gpu:0 and gpu:1 in turn."""
+    with vx.Graph("alternating") as g:
+        s = vx.input("s", vx.f32[n])
+        for k in range(steps):
+            with vx.on(vx.GPU[k % 2]):
+                s = s + 1
+        vx.output("s_end", s)
+    return vx.compile(g, vx.load_machine(machine))
+
+
+def crossing(rounds: int = 3, n: int = 16) -> Program:
+    """a on gpu:0 and b on gpu:1 change places; each side uses what it was sent, and so `rounds` times."""
+    with vx.Graph("crossing") as g:
+        with vx.on(vx.GPU[0]):
+            a = vx.neg(vx.input("a", vx.f32[n]), name="a0")
+        with vx.on(vx.GPU[1]):
+            b = vx.neg(vx.input("b", vx.f32[n]), name="b0")
+        for k in range(1, rounds + 1):
+            with vx.on(vx.GPU[0]):
+                after = vx.add(a, b, name=f"a{k}")
+            with vx.on(vx.GPU[1]):
+                b = vx.sub(b, a, name=f"b{k}")
+            a = after
+        vx.output("a_end", a)
+        vx.output("b_end", b)
+    return vx.compile(g, vx.load_machine(MACHINE))
+
+
+def crossing_result(a: Array, b: Array, rounds: int = 3) -> dict[str, Array]:
+    """What `crossing` gives."""
+    a, b = -a, -b
+    for _ in range(rounds):
+        a, b = a + b, b - a
+    return {"a_end": a, "b_end": b}
+
+
+def overwriting(n: int = 256) -> Program:
+    """y dies on gpu:0 with its transfer; then gpu:0 fills values of its size with NaN, given `nothing` = NaN."""
+    with vx.Graph("overwriting") as g:
+        x, nothing = vx.input("x", vx.f32[n]), vx.input("nothing", vx.f32[()])
+        with vx.on(vx.GPU[0]):
+            y = vx.add(x, x, name="y")
+            h = x * nothing
+            for k in range(3):
+                h = vx.softmax(h, name=f"h{k}")
+            vx.output("h", h)
+        with vx.on(vx.GPU[1]):
+            vx.output("z", y * y)
+    return vx.compile(g, vx.load_machine(MACHINE))
+
+
 def by_hand() -> Program:
     """x + b on gpu:0, sent to gpu:1, + b there; b is uploaded once and sent on, at load."""
     t = f32[4]

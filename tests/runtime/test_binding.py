@@ -43,6 +43,7 @@ def test_numpy_takes_every_topology_without_a_note() -> None:
     assert found.note == ""
 
 
+@pytest.mark.case("P07")
 @pytest.mark.parametrize(
     ("topologies", "note"),
     [
@@ -70,6 +71,7 @@ def test_automatic_binding_takes_gpus_in_order() -> None:
     assert targets(again) == targets(found)
 
 
+@pytest.mark.case("P07")
 def test_too_few_gpus_are_not_shared_silently() -> None:
     with pytest.raises(BindError) as e:
         resolve(None, (G0, G1), backends=backends(1))
@@ -80,6 +82,7 @@ def test_too_few_gpus_are_not_shared_silently() -> None:
     assert targets(shared) == {G0: "cuda:0", G1: "cuda:0"}
 
 
+@pytest.mark.case("P07")
 def test_a_mapping_takes_names_and_topologies() -> None:
     found = resolve({"gpu:0": "cuda:1", G1: "numpy"}, (G0, G1), backends=backends(2))
     assert targets(found) == {G0: "cuda:1", G1: "numpy"}
@@ -87,6 +90,7 @@ def test_a_mapping_takes_names_and_topologies() -> None:
     assert targets(masked) == {vx.GPU[2]: "cuda:0"}
 
 
+@pytest.mark.case("P07")
 @pytest.mark.parametrize(
     ("bind", "message"),
     [
@@ -118,6 +122,7 @@ def test_cuda_without_a_backend_for_it_says_what_is_missing() -> None:
     )
 
 
+@pytest.mark.case("P07")
 def test_require_gpu_refuses_anything_else() -> None:
     wanted = {
         (G0, G1): "a GPU is required, but gpu:0 and gpu:1 would run on numpy",

@@ -13,10 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.runtime.programs import bound_to, by_hand, counting, counting_inputs, mlp, mlp_params, mlp_result, rows
+from tests.runtime.programs import (
+    alternating,
+    bound_to,
+    by_hand,
+    counting,
+    counting_inputs,
+    mlp,
+    mlp_params,
+    mlp_result,
+    overwriting,
+    rows,
+)
+from vxgraph.errors import ProgramError
 from vxgraph.ir.types import Array, f32
 from vxgraph.ops import Add
-from vxgraph.program.instructions import Dispatch, Download, Emit, Upload
+from vxgraph.program.instructions import Dispatch, Download, Emit, TransferPeer, Upload
+from vxgraph.program.verify import verify_program
 from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.backends.numpy.space import Event, Tensor
 from vxgraph.runtime.binding import Binding
@@ -208,3 +221,52 @@ def test_different_late_backends_wait_for_each_other() -> None:
     with Session(program, {}, binding) as s:
         assert s.run(counting_inputs())["count"].tolist() == [3, 5, 7, 9, 11]
         assert s.report.conforms()
+
+
+# Two devices without a path between them, and memory that is used again.
+
+
+@pytest.mark.case("R02")
+def test_ten_steps_through_the_host_are_right_a_thousand_times() -> None:
+    program = alternating(10, machine="rtx4090-x2")
+    assert [i.route for i in program.body if isinstance(i, TransferPeer)] == ["staged"] * 9
+    with Session(program, {}, bound_to(Deferred(), program)) as s:
+        for k in range(1000):
+            np.testing.assert_array_equal(s.run({"s": np.full(64, k, np.float32)})["s_end"], k + 10)
+        assert s.report.conforms()
+
+
+@pytest.mark.case("R02")
+def test_a_step_that_does_not_wait_for_its_copy_reads_poison() -> None:
+    program = alternating(10, machine="rtx4090-x2")
+    early = tuple(replace(i, after=()) if isinstance(i, Dispatch) and i.after else i for i in program.body)
+    with Session(replace(program, body=early), {}, bound_to(Deferred(), program)) as s:
+        assert np.isnan(s.run({"s": np.zeros(64, np.float32)})["s_end"]).all()
+
+
+NOTHING = {"nothing": np.float32(np.nan)}
+
+
+@pytest.mark.case("R06")
+def test_what_is_sent_is_whole_though_its_place_dies_and_everything_after_it_is_nan() -> None:
+    program = overwriting()
+    with Session(program, {}, bound_to(Deferred(), program)) as s:
+        for k in range(200):
+            found = s.run({"x": np.full(256, k, np.float32), **NOTHING})
+            np.testing.assert_array_equal(found["z"], np.full(256, 4 * k * k))
+            assert np.isnan(found["h"]).all()
+
+
+@pytest.mark.case("R06")
+def test_bytes_that_are_used_again_before_they_were_sent_are_refused_and_show_in_the_result() -> None:
+    program = overwriting()
+    y = program.slot_of["y"]
+    slots = tuple(replace(s, offset=y.offset) if s.value == "h0" else s for s in program.slots)
+    early = replace(program, slots=slots)
+    with pytest.raises(ProgramError) as e:
+        verify_program(early)
+    assert e.value.message == (
+        "softmax %h0 on gpu:0: writes %h0 over %y, which an instruction on gpu:0.copy may still use"
+    )
+    with Session(early, {}, bound_to(Deferred(), program)) as s:
+        assert np.isnan(s.run({"x": np.ones(256, np.float32), **NOTHING})["z"]).all()

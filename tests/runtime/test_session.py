@@ -209,6 +209,7 @@ def test_a_session_closes_after_an_error_inside_it() -> None:
 # Arrays in and out.
 
 
+@pytest.mark.case("R09")
 def test_inputs_of_any_strides_are_taken_and_left_alone() -> None:
     base = np.random.default_rng(1).standard_normal((16, 8)).astype(np.float32)
     with Session(rows(), {}, "numpy") as s:
@@ -395,6 +396,7 @@ def test_a_lazy_param_of_the_wrong_shape_leaves_nothing_open() -> None:
 # Mistakes.
 
 
+@pytest.mark.case("R09")
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

@@ -76,17 +76,6 @@ def all_pairs(n: int = 1024) -> Program:
     return vx.compile(g, vx.load_machine("cpu-x3"))
 
 
-def alternating(steps: int = 10, n: int = 64) -> Program:
-    """s + 1 on gpu:0 and gpu:1 in turn."""
-    with vx.Graph("alternating") as g:
-        s = vx.input("s", vx.f32[n])
-        for k in range(steps):
-            with vx.on(vx.GPU[k % 2]):
-                s = s + 1
-        vx.output("s_end", s)
-    return vx.compile(g, vx.load_machine(MACHINE))
-
-
 def products() -> Program:
     """x @ w on gpu:0, then @ w on gpu:1: one product on each."""
     with vx.Graph("products") as g:

@@ -13,7 +13,6 @@ import vxgraph as vx
 from tests.conformance.bed import PLACES, Bed
 from tests.runtime.cupy.fake_driver import FakeDriver, Handle
 from tests.runtime.cupy.fakes import (
-    alternating,
     appending,
     backend_on,
     branching,
@@ -23,6 +22,7 @@ from tests.runtime.cupy.fakes import (
     products,
     session_on,
 )
+from tests.runtime.programs import alternating
 from vxgraph.errors import RunError
 from vxgraph.ir.types import Array, f32
 from vxgraph.ops import MatMul
@@ -49,6 +49,7 @@ def caller(request: pytest.FixtureRequest) -> Iterator[FakeDriver]:
     assert driver.device() == request.param
 
 
+@pytest.mark.case("R04")
 def test_a_session_gives_the_callers_device_back(caller: FakeDriver) -> None:
     with session_on(caller, products(), {"w": W}) as s:
         np.testing.assert_allclose(s.run({"x": X})["y"], X @ W @ W, rtol=1e-5)
@@ -56,6 +57,7 @@ def test_a_session_gives_the_callers_device_back(caller: FakeDriver) -> None:
     assert nothing_left(caller)
 
 
+@pytest.mark.case("R04")
 def test_a_run_that_fails_gives_the_callers_device_back(caller: FakeDriver) -> None:
     row = np.ones((1, 4), np.float32)
     with session_on(caller, appending()) as s, pytest.raises(RunError):
@@ -63,6 +65,7 @@ def test_a_run_that_fails_gives_the_callers_device_back(caller: FakeDriver) -> N
     assert nothing_left(caller)
 
 
+@pytest.mark.case("R04")
 def test_every_call_gives_the_callers_device_back(caller: FakeDriver) -> None:
     device, bed = caller.device(), open_bed(caller)
     for src in PLACES:
@@ -108,6 +111,7 @@ class Refuses(FakeDriver):
         return super().alloc(nbytes)
 
 
+@pytest.mark.case("R04")
 @pytest.mark.parametrize("call", ["launch", "gemm", "copy", "copy_peer"])
 def test_a_call_that_the_driver_refuses_gives_the_callers_device_back_and_the_next_run_is_right(call: str) -> None:
     driver = Refuses(2)
@@ -146,6 +150,7 @@ def test_a_session_that_cannot_be_made_leaves_nothing_and_the_callers_device() -
         assert nothing_left(driver)
 
 
+@pytest.mark.case("R04")
 def test_a_fresh_thread_runs_on_the_topologies_devices() -> None:
     driver = FakeDriver(2)
     driver.set_device(1)
@@ -161,6 +166,7 @@ def test_a_fresh_thread_runs_on_the_topologies_devices() -> None:
     assert device == 0
 
 
+@pytest.mark.case("R04")
 def test_a_session_of_one_thread_runs_in_another() -> None:
     driver = FakeDriver(2)
     with session_on(driver, products(), {"w": W}, audit=True) as s:
@@ -205,6 +211,7 @@ def handles(bed: Bed) -> tuple[tuple[int, int], ...]:
     return tuple((record.ordinal, record.current) for record in bed.backend.handles())
 
 
+@pytest.mark.case("R04")
 def test_a_handle_is_made_by_the_first_product_on_its_ordinal_while_that_is_current() -> None:
     driver = FakeDriver(3)
     backend = backend_on(driver)
@@ -236,6 +243,7 @@ def test_no_handle_is_made_by_loading_and_one_per_ordinal_by_running() -> None:
         assert driver.alive(Handle) == 0
 
 
+@pytest.mark.case("R04")
 def test_topologies_on_one_ordinal_share_its_handle_and_two_ordinals_do_not() -> None:
     driver = FakeDriver(2)
     bed = Bed(backend_on(driver), dict(zip(PLACES, ("cuda:0", "cuda:1", "cuda:0"), strict=True)))

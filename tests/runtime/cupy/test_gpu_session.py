@@ -152,6 +152,7 @@ def allocator(request: pytest.FixtureRequest, cupy: Any) -> Iterator[str]:
     cupy.cuda.set_allocator(before)
 
 
+@pytest.mark.case("R03")
 def test_every_allocator_of_cupys_serves(allocator: str) -> None:
     p = program(CONFIG, "disaggregated")
     with vx.Session(p, params(CONFIG), "numpy") as s:
@@ -161,6 +162,7 @@ def test_every_allocator_of_cupys_serves(allocator: str) -> None:
             np.testing.assert_allclose(s.run(inputs())["logits"], wanted, atol=1e-3, rtol=0)
 
 
+@pytest.mark.case("R04")
 def test_a_fresh_thread_gives_the_same_and_the_callers_stream_stays(cupy: Any) -> None:
     p = program(CONFIG, "disaggregated")
     with vx.Session(p, params(CONFIG), on_cuda(p)) as s:

@@ -15,7 +15,6 @@ from tests.conformance.bed import Bed
 from tests.runtime.cupy.fake_driver import Allocator, FakeDriver
 from tests.runtime.cupy.fake_queue import RaceError
 from tests.runtime.cupy.fakes import (
-    alternating,
     branching,
     branching_inputs,
     doubled,
@@ -23,8 +22,10 @@ from tests.runtime.cupy.fakes import (
     open_bed,
     session_on,
 )
+from tests.runtime.programs import alternating, crossing, crossing_result, overwriting
 from vxgraph.ir.types import Array, f32
 from vxgraph.ops import Add, MatMul
+from vxgraph.program.instructions import Dispatch, TransferPeer
 from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.cupy.peer import Mode
 
@@ -40,17 +41,22 @@ class WaitsForNothing(CupyBackend):
         pass
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("mode", MODES)
-def test_ten_steps_between_two_devices_are_right_every_time(mode: Mode, devices: int) -> None:
+@pytest.mark.case("R02")
+@pytest.mark.parametrize(
+    ("mode", "devices", "times"),
+    [("staged", 2, 300), ("staged", 1, 50), ("direct", 2, 50), ("direct", 1, 50), ("probe", 2, 50), ("probe", 1, 50)],
+)
+def test_ten_steps_between_two_devices_are_right_every_time(mode: Mode, devices: int, times: int) -> None:
     driver = FakeDriver(devices)
     with session_on(driver, alternating(10), peer=mode) as s:
-        for k in range(50):
+        for k in range(times):
             np.testing.assert_array_equal(s.run({"s": np.full(64, k, np.float32)})["s_end"], k + 10)
         assert s.report.conforms()
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R05")
+@pytest.mark.case("R02")
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("mode", MODES)
 def test_without_the_plans_events_there_is_a_race(mode: Mode, devices: int) -> None:
@@ -61,11 +67,77 @@ def test_without_the_plans_events_there_is_a_race(mode: Mode, devices: int) -> N
         s.run({"s": np.zeros(64, np.float32)})
 
 
+@pytest.mark.case("R05")
 def test_a_consumer_sees_what_a_slow_producer_sent() -> None:
     with session_on(FakeDriver(2), doubled(4096), peer="direct") as s:
         for k in range(100):
             x = np.arange(k, k + 4096, dtype=np.float32)
             np.testing.assert_array_equal(s.run({"x": x})["y"], 2 * x)
+
+
+class Logged(FakeDriver):
+    """Keeps what orders streams, and what is ordered."""
+
+    def __init__(self, devices: int) -> None:
+        super().__init__(devices)
+        self.log: list[tuple[Any, ...]] = []
+
+    def record(self, event: int, stream: int) -> None:
+        self.log.append(("record", event, stream))
+        super().record(event, stream)
+
+    def stream_wait(self, stream: int, event: int) -> None:
+        self.log.append(("wait", event, stream))
+        super().stream_wait(stream, event)
+
+    def copy_peer(self, dst: int, dst_ordinal: int, src: int, src_ordinal: int, nbytes: int, stream: int) -> None:
+        self.log.append(("copy", stream))
+        super().copy_peer(dst, dst_ordinal, src, src_ordinal, nbytes, stream)
+
+    def launch(self, *args: Any) -> None:
+        self.log.append(("launch", self.device(), args[-1]))
+        super().launch(*args)
+
+
+@pytest.mark.case("R05")
+def test_an_event_follows_the_producer_and_the_copy_and_each_is_waited_for() -> None:
+    program, driver = doubled(4096), Logged(2)
+    after = {i.name: i.after for i in program.body if isinstance(i, Dispatch | TransferPeer)}
+    assert (after["add.gpu1"], after["mul"]) == (("add",), ("add.gpu1",))
+    with session_on(driver, program, peer="direct") as s:
+        s.run({"x": np.zeros(4096, np.float32)})
+    log = driver.log
+    (copy,) = (k for k, call in enumerate(log) if call[0] == "copy")
+    producer = max(k for k in range(copy) if log[k][:2] == ("launch", 0))
+    consumer = max(k for k in range(copy, len(log)) if log[k][:2] == ("launch", 1))
+    streams = [log[producer][2], log[copy][1], log[consumer][2]]
+    assert len(set(streams)) == 3
+    assert _hands_on(log[producer + 1 : copy], streams[0], streams[1])
+    assert _hands_on(log[copy + 1 : consumer], streams[1], streams[2])
+
+
+def _hands_on(log: list[tuple[Any, ...]], first: int, second: int) -> bool:
+    """Whether an event is recorded on a stream, and the other stream waits for it afterwards."""
+    return any(
+        ("wait", event, second) in log[k:]
+        for k, (verb, event, stream) in enumerate(log)
+        if (verb, stream) == ("record", first)
+    )
+
+
+@pytest.mark.case("R11")
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("mode", MODES)
+def test_opposite_transfers_end_and_are_right_every_time(mode: Mode, devices: int) -> None:
+    driver = FakeDriver(devices)
+    with session_on(driver, crossing(), peer=mode) as s:
+        for k in range(30):
+            a, b = np.full(16, k, np.float32), np.arange(16, dtype=np.float32)
+            found = s.run({"a": a, "b": b})
+            for name, wanted in crossing_result(a, b).items():
+                np.testing.assert_array_equal(found[name], wanted)
+        assert s.report.conforms()
+    assert nothing_left(driver)
 
 
 def test_a_loop_that_crosses_devices_gives_the_same_in_every_mode() -> None:
@@ -86,18 +158,31 @@ def test_a_loop_that_crosses_devices_gives_the_same_in_every_mode() -> None:
 # Memory that is freed or reused.
 
 
+@pytest.mark.case("R06")
+@pytest.mark.parametrize("mode", ["staged", "direct"])
+def test_what_is_sent_is_whole_though_its_place_dies_and_everything_after_it_is_nan(mode: Mode) -> None:
+    driver = FakeDriver(2)
+    with session_on(driver, overwriting(), peer=mode) as s:
+        for k in range(100):
+            found = s.run({"x": np.full(N, k, np.float32), "nothing": np.float32(np.nan)})
+            np.testing.assert_array_equal(found["z"], np.full(N, 4 * k * k))
+            assert np.isnan(found["h"]).all()
+    assert nothing_left(driver)
+
+
 def queued(bed: Bed, x: Array) -> tuple[Any, Any, Any]:
     """A transfer that has not happened: its source, its destination, its event."""
     source, target = bed.put(x, G0), bed.empty(f32, x.shape, G1)
     return source, target, bed.backend.transfer_peer(source, G0, G1, x.nbytes, into=target)
 
 
+@pytest.mark.case("R06")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("allocator", ["pool", "none"])
 def test_a_source_that_is_freed_behind_its_transfer_was_sent_whole(mode: Mode, allocator: Allocator) -> None:
     driver = FakeDriver(2, allocator=allocator)
     bed = open_bed(driver, peer=mode)
-    for k in range(100):
+    for k in range(200):
         x = np.full(N, k, np.float32)
         source, target, event = queued(bed, x)
         bed.backend.free(source.buffer, G0)
@@ -114,6 +199,7 @@ def test_a_source_that_is_freed_behind_its_transfer_was_sent_whole(mode: Mode, a
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R06")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_destination_that_is_freed_is_written_by_no_later_arrival(mode: Mode) -> None:
     driver = FakeDriver(2)
@@ -130,6 +216,7 @@ def test_a_destination_that_is_freed_is_written_by_no_later_arrival(mode: Mode) 
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R06")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_buffer_that_nobody_holds_is_not_given_to_the_next(mode: Mode) -> None:
     driver = FakeDriver(2)
@@ -144,6 +231,7 @@ def test_a_buffer_that_nobody_holds_is_not_given_to_the_next(mode: Mode) -> None
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R06")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_source_is_overwritten_after_its_transfer_only(mode: Mode) -> None:
     bed = open_bed(FakeDriver(2), peer=mode)

@@ -24,6 +24,7 @@ def peers_of(session: vx.Session) -> Any:
     return session._executor.backends[vx.GPU[0]].peers  # type: ignore[attr-defined]
 
 
+@pytest.mark.case("R01")
 def test_an_honest_pair_is_probed_once_and_used_directly() -> None:
     driver = FakeDriver(2)
     with warnings.catch_warnings(action="error"), session_on(driver, doubled()) as s:
@@ -35,6 +36,7 @@ def test_an_honest_pair_is_probed_once_and_used_directly() -> None:
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R01")
 @pytest.mark.parametrize("lie", LIES)
 def test_a_pair_that_lies_is_staged_with_one_warning_and_the_result_is_exact(lie: Lie) -> None:
     driver = FakeDriver(2, lies={(0, 1): lie})
@@ -52,6 +54,7 @@ def test_a_pair_that_lies_is_staged_with_one_warning_and_the_result_is_exact(lie
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R01")
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("bad", PAIRS)
 def test_of_six_ordered_pairs_the_one_that_lies_is_staged(bad: tuple[int, int], lie: Lie) -> None:
@@ -72,6 +75,7 @@ def test_of_six_ordered_pairs_the_one_that_lies_is_staged(bad: tuple[int, int], 
     assert nothing_left(driver)
 
 
+@pytest.mark.case("R01")
 def test_one_device_is_never_probed() -> None:
     driver = FakeDriver(1, lies={(0, 0): "zeros"})
     with session_on(driver, doubled()) as s:
@@ -80,6 +84,7 @@ def test_one_device_is_never_probed() -> None:
     assert not driver.peer_copies
 
 
+@pytest.mark.case("R01")
 @pytest.mark.parametrize(("mode", "staged", "direct"), [("staged", X.nbytes, 0), ("direct", 0, 1)])
 def test_a_way_that_is_forced_is_taken_without_a_probe(mode: Mode, staged: int, direct: int) -> None:
     driver = FakeDriver(2)
@@ -90,6 +95,7 @@ def test_a_way_that_is_forced_is_taken_without_a_probe(mode: Mode, staged: int, 
     assert driver.peer_copies[0, 1] == direct
 
 
+@pytest.mark.case("R01")
 def test_staging_that_is_forced_is_done_on_one_device_too() -> None:
     driver = FakeDriver(1)
     with session_on(driver, doubled(), peer="staged") as s:
@@ -105,6 +111,7 @@ def test_a_forced_direct_way_trusts_the_driver() -> None:
         np.testing.assert_array_equal(s.run({"x": X})["y"], 0 * X)
 
 
+@pytest.mark.case("R03")
 @pytest.mark.parametrize("mode", ["probe", "staged", "direct"])
 @pytest.mark.parametrize("allocator", ["pool", "none"])
 def test_values_are_exact_with_every_allocator_and_after_a_second_opening(allocator: Allocator, mode: Mode) -> None:
@@ -131,6 +138,7 @@ def test_a_pair_is_probed_again_after_the_backend_was_closed() -> None:
         bed.open()
 
 
+@pytest.mark.case("R09")
 def test_nothing_is_probed_for_no_bytes() -> None:
     driver = FakeDriver(2)
     bed = open_bed(driver)
