@@ -6,9 +6,8 @@ are done. A plan that proves gives the same results in every such order; this ex
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,38 +16,49 @@ from vxgraph.program.instructions import Dispatch, Download, Emit, Instruction, 
 from vxgraph.program.model import Program
 
 POISON = 0xA5
+Item = TypeVar("Item")
+
+
+class Chooser(Protocol):
+    """What decides which queue goes on: a `random.Random`, or choices that were written down."""
+
+    def choice(self, seq: Sequence[Item], /) -> Item: ...
 
 
 def simulate(
-    program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: random.Random
+    program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: Chooser
 ) -> dict[str, Array]:
     """Results and stacked emits of a second run; LookupError where the program reads what is not there."""
-    simulator = _Simulator(program, inputs, params, rng)
+    return simulate_calls(program, [inputs, inputs], params, rng)[-1]
+
+
+def simulate_calls(
+    program: Program, calls: Iterable[Mapping[str, Any]], params: Mapping[str, Any], rng: Chooser
+) -> list[dict[str, Array]]:
+    """Results and stacked emits of runs one after the other on the same bytes."""
+    simulator = _Simulator(program, params, rng)
     simulator.block(program.load)
-    simulator.run()
-    return simulator.run()
+    return [simulator.run(inputs) for inputs in calls]
 
 
 class _Simulator:
-    def __init__(
-        self, program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: random.Random
-    ) -> None:
+    def __init__(self, program: Program, params: Mapping[str, Any], rng: Chooser) -> None:
         self.program = program
         self.rng = rng
-        self.inputs = {name: np.asarray(value) for name, value in inputs.items()}
         self.host = {name: np.asarray(value) for name, value in params.items()}
         self.arenas = {a.topology: np.full(a.nbytes, POISON, np.uint8) for a in program.arenas}
         self.slots = program.slot_of
-        self.sizes: Sizes = {
-            d.name: self.inputs[a.name].shape[k]
-            for a in program.args
+        self.sizes: Sizes = {}
+        self.emitted: dict[str, list[Array]] = {}
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        self.host, self.emitted = {name: np.asarray(value) for name, value in inputs.items()}, {}
+        self.sizes = {
+            d.name: self.host[a.name].shape[k]
+            for a in self.program.args
             for k, d in enumerate(a.type.dims)
             if d in a.type.symbols
         }
-        self.emitted: dict[str, list[Array]] = {}
-
-    def run(self) -> dict[str, Array]:
-        self.host, self.emitted = dict(self.inputs), {}
         self.block(self.program.body)
         results = {r.name: self.host[r.value] for r in self.program.results}
         return results | {name: np.stack(found) for name, found in self.emitted.items()}
