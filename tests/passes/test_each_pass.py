@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pytest
 
 import vxgraph as vx
@@ -455,3 +456,28 @@ def test_a_watcher_sees_the_graph_after_each_pass():
     ]
     assert ops_of(last) == ["upload", "neg", "download"]
     assert place_graph(g, X3) == last
+
+
+def test_what_is_equal_to_a_param_can_be_handed_out() -> None:
+    """A param itself cannot: a run has it on devices only."""
+    with vx.Graph("equal") as graph:
+        p = vx.param("p", vx.f32[2, 3])
+        n = vx.param("n", vx.i32[()])
+        vx.output("same", p.reshape(2, 3))
+        vx.emit("cast", p.cast(vx.f32))
+        done = vx.param("done", vx.bool[()])
+
+        def body(x: vx.Value) -> list[vx.Value]:
+            vx.emit("turned", p.transpose(0, 1))
+            vx.stop(done.reshape())
+            return [x + 1]
+
+        _, steps = vx.loop(body, [vx.constant(0)], max_steps=3, steps=n.reshape())
+        vx.output("steps", steps)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    given = {"p": values, "n": np.int32(2), "done": np.bool_(False)}
+    found = vx.run(vx.compile(graph, vx.load_machine("cpu")), {}, given, bind="numpy")
+    assert int(found["steps"]) == 2
+    np.testing.assert_array_equal(found["same"], values)
+    np.testing.assert_array_equal(found["cast"], values[None])
+    np.testing.assert_array_equal(found["turned"], np.stack([values, values]))

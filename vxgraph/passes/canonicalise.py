@@ -18,6 +18,7 @@ from vxgraph import ops
 from vxgraph.errors import RunError
 from vxgraph.ir.graph import Graph, Node
 from vxgraph.ir.op import Effect, Op
+from vxgraph.ops.loop import STOP
 from vxgraph.passes.rewrite import (
     drop_unused_captures,
     is_shareable,
@@ -41,9 +42,10 @@ def simplify(graph: Graph) -> Graph:
     made: dict[str, Node] = {}
     seen: dict[object, Node] = {}
     nodes: list[Node] = []
+    leaving = _leaving(graph)
     for node in graph.nodes:
         node = _fold(renamed(node, names), made)
-        same = _identity(node, graph, made)
+        same = _identity(node, graph, made, leaving)
         if same is not None:
             names[node.name] = same
             continue
@@ -63,11 +65,28 @@ def simplify(graph: Graph) -> Graph:
     )
 
 
-def _identity(node: Node, graph: Graph, made: dict[str, Node]) -> str | None:
+def _leaving(graph: Graph) -> dict[str, set[str]]:
+    """By input: the values that stay apart from it, though they may be equal to it, because they are read on the host.
+
+    A param is on devices only, and cannot be read there; an arg of a body may stand for one.
+    """
+    limits = (n.inputs[-1] for n in graph.nodes if isinstance(n.op, ops.Loop) and n.op.limited)
+    stops = (r.value for r in graph.results if r.name == STOP)
+    found = {*limits, *stops, *(r.value for r in graph.emits)}
+    handed = found.union(r.value for r in graph.results)
+    return {
+        **dict.fromkeys((a.name for a in graph.args), found),
+        **dict.fromkeys((p.name for p in graph.params), handed),
+    }
+
+
+def _identity(node: Node, graph: Graph, made: dict[str, Node], leaving: dict[str, set[str]]) -> str | None:
     """The operand that the node is equal to, where dropping it moves nothing."""
     if len(node.inputs) != 1 or not isinstance(node.op, ops.Reshape | ops.Cast | ops.Transpose | ops.Slice):
         return None
     operand = node.inputs[0]
+    if node.name in leaving.get(operand, ()):
+        return None
     producer = made.get(operand)  # none: an input of the graph
     type = graph.types[operand]
     place = producer.place if producer else None
