@@ -46,3 +46,13 @@ def test_names_pass_through():
 def test_its_cost_is_two_operations_per_product(a, b, flops):
     cost = MatMul().cost((a, b), MatMul().infer(a, b))
     assert (cost.flops, cost.nbytes) == (flops, sum(t.max_bytes for t in (a, b, *MatMul().infer(a, b))))
+
+
+def test_a_transposed_right_side_gives_the_bits_of_the_product_with_its_transpose():
+    """`canonicalise` writes one for the other, and a pass keeps every bit."""
+    rng = np.random.default_rng(0)
+    for m, k, n in ((1, 4, 1), (1, 4, 5), (8, 4, 4), (3, 17, 9), (5, 64, 33)):
+        x, w = (rng.standard_normal(shape, np.float32) for shape in ((m, k), (n, k)))
+        (turned,) = MatMul(transpose_b=True).reference({}, x, w)
+        (plain,) = MatMul().reference({}, x, np.ascontiguousarray(w.T))
+        assert turned.tobytes() == plain.tobytes()

@@ -14,7 +14,7 @@ import numpy as np
 from vxgraph.errors import GraphError
 from vxgraph.ir.op import Cost, Op, register
 from vxgraph.ir.types import Array, DimLike, Sizes, TensorType, bound, describe_dim, unify_dim
-from vxgraph.ops.numerics import narrow, widen
+from vxgraph.ops.numerics import fresh, narrow, widen
 from vxgraph.ops.rules import NUMBERS, broadcast, same_dtype, want_kind
 
 
@@ -54,6 +54,6 @@ class MatMul(Op):
 
     @np.errstate(all="ignore")
     def reference(self, sizes: Sizes, a: Array, b: Array) -> tuple[Array]:
-        """NumPy's matmul."""
-        right = np.swapaxes(b, -1, -2) if self.transpose_b else b
+        """NumPy's matmul, of a right side laid out anew: the sums' order, and so the bits, depend on its strides."""
+        right = fresh(np.swapaxes(b, -1, -2)) if self.transpose_b else b
         return (narrow(np.matmul(widen(a), widen(right)), a),)
