@@ -11,9 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from vxgraph.ir.types import Array, Sizes
+from vxgraph.ir.types import Array, Sizes, TensorType
 from vxgraph.program.instructions import Dispatch, Download, Emit, Instruction, Loop, Queued, TransferPeer, Upload, View
 from vxgraph.program.model import Program
+from vxgraph.topology.ids import Topology
 
 POISON = 0xA5
 Item = TypeVar("Item")
@@ -25,9 +26,7 @@ class Chooser(Protocol):
     def choice(self, seq: Sequence[Item], /) -> Item: ...
 
 
-def simulate(
-    program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: Chooser
-) -> dict[str, Array]:
+def simulate(program: Program, inputs: Mapping[str, Any], params: Mapping[str, Any], rng: Chooser) -> dict[str, Array]:
     """Results and stacked emits of a second run; LookupError where the program reads what is not there."""
     return simulate_calls(program, [inputs, inputs], params, rng)[-1]
 
@@ -109,27 +108,35 @@ class _Simulator:
             stopped = loop.stop is not None and bool(self.host[loop.stop])
         self.host[loop.steps] = np.array(steps, np.int32)
 
-    def bytes_of(self, value: str) -> Array:
-        slot = self.slots[value]
-        return self.arenas[slot.topology][slot.offset : slot.offset + slot.type.nbytes(self.sizes)]
+    def bytes_of(self, value: str, type: TensorType, at: Topology) -> Array:
+        """So many bytes from the value's offset on; LookupError elsewhere, for no device reads another's memory."""
+        slot, nbytes = self.slots[value], type.nbytes(self.sizes)
+        if slot.topology != at:
+            raise LookupError(f"%{value} is on {slot.topology}, not on {at}")
+        if not 0 <= slot.offset <= slot.offset + nbytes <= len(self.arenas[at]):
+            raise LookupError(f"%{value} is not inside {at}'s arena")
+        return self.arenas[at][slot.offset : slot.offset + nbytes]
 
-    def read(self, value: str) -> Array:
-        type = self.slots[value].type
-        return self.bytes_of(value).copy().view(type.dtype.numpy).reshape(type.shape(self.sizes))
+    def read(self, value: str, type: TensorType, at: Topology) -> Array:
+        return self.bytes_of(value, type, at).copy().view(type.dtype.numpy).reshape(type.shape(self.sizes))
 
-    def write(self, value: str, array: Array) -> None:
-        self.bytes_of(value)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    def write(self, value: str, array: Array, type: TensorType, at: Topology) -> None:
+        if (array.shape, array.dtype) != (type.shape(self.sizes), type.dtype.numpy):
+            raise LookupError(f"{array.dtype}{list(array.shape)} is no {type}")
+        self.bytes_of(value, type, at)[:] = np.frombuffer(array.tobytes(), np.uint8)
 
     def execute(self, instr: Queued) -> None:
+        at = instr.topology
         match instr:
-            case Upload(src=src, dst=dst):
-                self.write(dst, self.host[src])
-            case Download(src=src, dst=dst):
-                self.host[dst] = self.read(src)
-            case TransferPeer(src=src, dst=dst):
-                self.write(dst, self.read(src))
-            case Dispatch(op=op, inputs=inputs, outputs=outputs):
+            case Upload(src=src, dst=dst, type=type):
+                self.write(dst, self.host[src], type, at)
+            case Download(src=src, dst=dst, type=type):
+                self.host[dst] = self.read(src, type, at)
+            case TransferPeer(src=src, dst=dst, type=type):
+                self.write(dst, self.read(src, type, at), type, instr.dst_topology)
+            case Dispatch(op=op, inputs=inputs, outputs=outputs, types=types):
+                operands = [self.read(v, self.slots[v].type, at) for v in inputs]
                 with np.errstate(all="ignore"):
-                    made = op.reference(self.sizes, *map(self.read, inputs))
-                for out, array in zip(outputs, made, strict=True):
-                    self.write(out, array)
+                    made = op.reference(self.sizes, *operands)
+                for out, array, type in zip(outputs, made, types, strict=True):
+                    self.write(out, array, type, at)

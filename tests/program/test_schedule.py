@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vxgraph as vx
-from tests.program.mutate import paths, swapped
+from tests.mutants.edits import paths, swapped
 from tests.program.recipes import Step, arrays, build, recipes
 from tests.program.samples import SAMPLES
 from tests.program.simulate import simulate
