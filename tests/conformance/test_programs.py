@@ -153,3 +153,67 @@ def test_zeroed_bytes_change_the_result(closed_bed: Bed, wanted: dict[str, Array
     nothing = {**INPUTS, "x": np.zeros_like(INPUTS["x"])}
     with closed_bed.session(decoder(G0, G1), PARAMS) as s:
         assert np.abs(s.run(nothing)["h"] - wanted["h"]).max() > 0.01
+
+
+# Programs of single cases.
+
+
+@pytest.mark.case("R09")
+def test_what_is_flipped_or_empty_crosses_as_it_is(closed_bed: Bed) -> None:
+    flips = {"rows": np.s_[::-1], "columns": np.s_[:, ::-1]}
+    with vx.Graph("flipped") as g:
+        x, nothing = vx.input("x", vx.f32[3, 4]), vx.input("nothing", vx.f32[0, 4])
+        with vx.on(G0):
+            here = {name: (x + 1)[where] for name, where in flips.items()} | {"nothing": nothing + 1}
+        with vx.on(G1):
+            for name, value in here.items():
+                vx.output(name, value * 2)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with closed_bed.session(vx.compile(g, vx.load_machine("h200-x2")), audit=True) as s:
+        found = s.run({"x": x, "nothing": np.zeros((0, 4), np.float32)})
+        assert s.report.conforms()
+        assert [t.observed_bytes for t in s.report.transfers if t.src and t.dst] == [48, 48, 0]
+    for name, where in flips.items():
+        np.testing.assert_array_equal(found[name], 2 * (x + 1)[where])
+        assert all(stride > 0 for stride in found[name].strides)
+    assert (found["nothing"].shape, found["nothing"].dtype) == ((0, 4), np.float32)
+
+
+@pytest.mark.case("D02")
+def test_a_hand_over_of_32_rows_moves_them_all_though_the_last_write_ended_at_20(closed_bed: Bed) -> None:
+    with vx.Graph("rolled_back") as g:
+        rows, again = vx.input("rows", vx.f32[32, 1, WIDTH]), vx.input("again", vx.f32[4, 1, WIDTH])
+        with vx.on(G0):
+            cache = vx.cache_append(vx.cache_init(vx.f32[512, 1, WIDTH]), rows, vx.constant(0))
+            valid = vx.cache_append(cache, again, vx.constant(16))[:32]
+        with vx.on(G1):
+            vx.output("rows", vx.cache_init(vx.f32[512, 1, WIDTH], valid)[:32])
+    rows, again = (np.full((n, 1, WIDTH), value, np.float32) for n, value in ((32, 1), (4, 2)))
+    with closed_bed.session(vx.compile(g, vx.load_machine("h200-x2"))) as s:
+        found = s.run({"rows": rows, "again": again})["rows"]
+        assert s.report.conforms()
+        assert closed_bed.backend.moved(G0, G1) == 32 * WIDTH * 4
+    assert found[:, 0, 0].tolist() == [1] * 16 + [2] * 4 + [1] * 12
+
+
+@pytest.mark.case("D05")
+def test_a_second_chunk_is_refused_beyond_the_cache_and_written_up_to_its_end(closed_bed: Bed) -> None:
+    """300 rows and 300 rows: each would fit, both do not."""
+    chunk = vx.Dim("C", min=1, max=512)
+    with vx.Graph("chunks") as g:
+        first, second = vx.input("first", vx.f32[300, 4]), vx.input("second", vx.f32[chunk, 4])
+        with vx.on(G0):
+            cache = vx.cache_append(vx.cache_init(vx.f32[512, 4]), first, vx.constant(0))
+            vx.output("cache", vx.cache_append(cache, second, vx.constant(300), name="both"))
+    first, second = np.ones((300, 4), np.float32), np.full((300, 4), 2, np.float32)
+    program = vx.compile(g, vx.load_machine("h200-x2"))
+    with closed_bed.session(program) as s:
+        with pytest.raises(vx.RunError) as error:
+            s.run({"first": first, "second": second})
+        where, _, what = error.value.message.rpartition(": ")
+        assert what == "300 rows at 300 do not fit the cache, which has 512 rows"
+        assert where in ("%both", "cache_append", "dispatch %both (cache_append)")
+    with closed_bed.session(program) as s:
+        found = s.run({"first": first, "second": second[:212]})["cache"]
+        assert s.report.conforms()
+    assert found[:, 0].tolist() == [1] * 300 + [2] * 212

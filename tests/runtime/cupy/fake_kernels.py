@@ -83,7 +83,7 @@ def _steps(op: Op, ins: Types, outs: Types, b: Bound) -> Steps:
     if not any(int(np.prod(s)) for s in shapes[1]):
         return ()
     spec = Spec(op, ins, outs, *shapes, dict(b.sizes))
-    source = f"{op} {ins} {outs} {shapes} {spec.sizes}"
+    source = f"{op!r} {ins} {outs} {shapes} {spec.sizes}"
     SPECS[source] = spec
     args = (*(("in", k) for k in range(len(ins))), *(("out", k) for k in range(len(outs))), *FAULT)
     return (Launch(source, "reference", (1, 1, 1), (1, 1, 1), args),)  # type: ignore[arg-type]
