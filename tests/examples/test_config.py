@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import vxgraph as vx
 from examples.llama2.config import PRESETS, RopeScaling, param_shapes, preset
+from examples.llama2.model import PLACEMENTS, build
 from examples.llama2.weights import config_from_huggingface
 from tests.examples.tiny_llama import CASES, TINY, UNTIED, hf_config
 from vxgraph.errors import CheckpointError, VxError
+from vxgraph.ops import Rope, inverse_frequencies
 
 CONFIGS = CASES / "configs"
 HF_TINY = replace(TINY, rope_interleaved=False, stop_ids=(2,))
@@ -239,3 +243,44 @@ def test_every_published_llama_config_parses_and_no_other():
 
 def test_presets_are_keyed_by_their_names():
     assert {name: config.name for name, config in PRESETS.items()} == {name: name for name in PRESETS}
+
+
+def llama3(factor: float) -> dict[str, Any]:
+    return LLAMA3 | {"rope_type": "llama3", "factor": factor}
+
+
+@pytest.mark.case("N06")
+@pytest.mark.parametrize(
+    ("keys", "theta", "wanted"),
+    [
+        ({"rope_theta": ..., "head_dim": 128}, 1e4, {}),  # Llama 2
+        ({"rope_theta": 1e6, "head_dim": 128}, 1e6, {}),  # Code Llama
+        ({"rope_theta": 1e5, "head_dim": 64}, 1e5, {}),  # SmolLM2
+        (
+            {"rope_theta": 5e5, "head_dim": 64, "rope_scaling": llama3(32)},  # Llama 3.2 1B
+            5e5,
+            {
+                14: 3.211445995e-3,
+                15: 1.290547928e-3,
+                16: 4.295567966e-4,
+                17: 9.708287803e-5,
+                18: 1.946163818e-5,
+                31: 9.418306725e-8,
+            },
+        ),
+        (
+            {"rope_theta": 5e5, "head_dim": 128, "rope_scaling": llama3(8)},  # Llama 3.1 8B
+            5e5,
+            {k: 5e5 ** (-k / 64) for k in range(29)} | {k: 5e5 ** (-k / 64) / 8 for k in range(35, 64)},
+        ),
+    ],
+)
+def test_every_rotation_of_a_model_is_at_the_frequencies_of_its_config_json(write, keys, theta, wanted):
+    config = config_from_huggingface(write(**keys))
+    graph = build(config, PLACEMENTS["disaggregated"](vx.load_machine("cpu-x2"), config.layers), max_len=8).build()
+    turns = [n.op for _, n in graph.walk() if isinstance(n.op, Rope)]
+    assert len(turns) == 2 * 2 * config.layers  # queries and keys, prefill and decode
+    (op,) = set(turns)
+    found = inverse_frequencies(op, config.head_dim)
+    wanted = wanted or {k: theta ** (-2 * k / config.head_dim) for k in range(config.head_dim // 2)}
+    np.testing.assert_allclose([found[k] for k in wanted], list(wanted.values()), rtol=1e-6)

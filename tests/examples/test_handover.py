@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import vxgraph as vx
+from examples.llama2.config import preset
 from examples.llama2.generate import Decoding, Generation
-from examples.llama2.model import Placement
+from examples.llama2.model import PLACEMENTS, Placement, build
 from examples.llama2.show import kv_transfers
 from tests.examples.disaggregation import (
     HERE,
@@ -34,10 +36,10 @@ from tests.examples.tiny_llama import CASES
 
 
 @pytest.mark.case("D02")
-@pytest.mark.parametrize("n", ["1", "half", "S - 1", "S"])
+@pytest.mark.parametrize("n", ["1", "32", "half", "S - 1", "S"])
 def test_handover_moves_the_valid_rows_and_leaves_the_others_untouched(bed: Bed, n: str):
     size = bed.config.max_len
-    rows = {"1": 1, "half": size // 2, "S - 1": size - 1, "S": size}[n]
+    rows = {"1": 1, "32": 32, "half": size // 2, "S - 1": size - 1, "S": size}[n]
     prompt = np.resize(bed.ids, rows)
     with run(bed, disaggregated(bed), prompt=prompt, steps=0) as r:
         handover_moved(r.report, rows * bed.kv_row)
@@ -55,6 +57,16 @@ def test_rows_of_stories260k_are_1280_bytes():
     if not (CASES / "stories260K.bin").exists():
         pytest.skip("stories260K.bin is not in the cases folder beside this repository")
     assert stories().kv_row == 1280
+
+
+@pytest.mark.case("D02")
+def test_rows_of_llama2_7b_in_f16_are_524288_bytes():
+    """Measured on two layers of the model: every layer hands over the same."""
+    machine, whole = vx.load_machine("h200-x2"), preset("llama2-7b")
+    graph = build(replace(whole, layers=2, dtype="f16"), PLACEMENTS["disaggregated"](machine, 2), max_len=64)
+    edges = [t for t in vx.compile(graph, machine).transfers if re.search(r"layers\.\d\.[kv]", t.value)]
+    assert [(t.src, t.dst, t.count) for t in edges] == [(vx.GPU[0], vx.GPU[1], 1)] * 4
+    assert sum(t.nbytes for t in edges) * whole.layers // 2 == 64 * 524_288
 
 
 @pytest.mark.case("D02")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.run_op import run
+from tests.ops.run_op import error, run
 from vxgraph.errors import RunError
 from vxgraph.ir.types import f32, i32
 from vxgraph.ops import Attention
@@ -36,6 +36,14 @@ def test_each_key_head_serves_consecutive_query_heads():
     out = run(Attention(), q, np.ascontiguousarray(v), np.ascontiguousarray(v))
     expected = np.broadcast_to(np.arange(9)[None, :, None] // 3, (5, 9, 8))
     np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+@pytest.mark.case("N01")
+def test_query_heads_that_key_heads_cannot_share_evenly_are_refused():
+    assert error(Attention(), f32[5, 9, 8], f32[5, 4, 8], f32[5, 4, 8]) == (
+        "model.py:7: attention: query heads must be a multiple of key heads, found 9 query heads, 4 key heads\n"
+        "  operands: %a: f32[5, 9, 8], %b: f32[5, 4, 8], %c: f32[5, 4, 8]"
+    )
 
 
 @given(

@@ -304,3 +304,28 @@ def test_the_reference_gives_what_onnx_gives(case):
 def test_no_case_dropped_out_unseen():
     ran = Counter(case.op for case in CASES)
     assert ran == {op: count for op, (count, _) in ADAPTERS.items()}
+
+
+def cases_of(op: str, part: str = "") -> list[Case]:
+    return [case for case in CASES if case.op == op and part in case.name]
+
+
+@pytest.mark.case("N01")
+def test_grouped_heads_are_onnxs_to_a_millionth():
+    grouped = cases_of("Attention", "gqa")
+    assert len(grouped) == 6
+    for case in grouped:
+        np.testing.assert_allclose(computed(case), case.outs[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.case("N02")
+def test_rms_normalisation_is_onnxs_to_a_millionth():
+    for case in cases_of("RMSNormalization"):
+        np.testing.assert_allclose(computed(case), case.outs[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.case("N05")
+def test_both_rotary_layouts_are_onnxs_exactly():
+    assert {bool(case.attrs.get("interleaved", 0)) for case in cases_of("RotaryEmbedding")} == {False, True}
+    for case in cases_of("RotaryEmbedding"):
+        np.testing.assert_array_equal(computed(case), case.outs[0])
