@@ -19,10 +19,11 @@ LAZY = {
     ("vxgraph/program/model.py", "vxgraph.program.text"),
 }
 
-# The one import upward at a module's head: the two backends that are there even where nothing is installed.
+# The one import upward at a module's head: the backends that are there even where nothing is installed.
 UPWARD = {
     ("vxgraph/runtime/binding.py", "vxgraph.runtime.backends.cupy"),
     ("vxgraph/runtime/binding.py", "vxgraph.runtime.backends.numpy"),
+    ("vxgraph/runtime/binding.py", "vxgraph.runtime.backends.sanitizer"),
 }
 
 # Where a third party may be imported: folders and files, relative to the repository.

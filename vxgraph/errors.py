@@ -90,6 +90,14 @@ class RunError(VxError):
     """Bad inputs to a run, or a run that had to stop."""
 
 
+class HazardError(RunError):
+    """What a run did is right by luck at best: no order of the plan makes sure of it. `kind` names what it is."""
+
+    def __init__(self, message: str, *, kind: str, loc: Loc | None = None, details: tuple[str, ...] = ()) -> None:
+        super().__init__(message, loc=loc, details=details)
+        self.kind = kind
+
+
 class ConformanceError(VxError):
     """What ran is not what was planned."""
 

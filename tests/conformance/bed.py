@@ -36,8 +36,9 @@ class Bed:
         return apart[0]
 
     def apart(self, a: Topology, b: Topology) -> bool:
-        """Whether two topologies are on different devices; NumPy's always are."""
-        return a != b and (self.targets[a] != self.targets[b] or self.targets[a] == "numpy")
+        """Whether two topologies are on different devices; NumPy's and the sanitizer's always are."""
+        isolated = self.targets[a].startswith(("numpy", "sanitizer"))
+        return a != b and (self.targets[a] != self.targets[b] or isolated)
 
     def binding(self, program: Program) -> Binding:
         """A program's topologies on this bed's; the bed itself must not be open."""

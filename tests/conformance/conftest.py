@@ -14,11 +14,12 @@ from tests.runtime.cupy.fake_kernels import fake_plan
 from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.numpy import NumpyBackend
+from vxgraph.runtime.backends.sanitizer import SanitizerBackend
 
 GPU = [pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "cupy-staged")]
 
 
-@pytest.fixture(params=["numpy", "fake-1", "fake-2", "fake-3", *GPU])
+@pytest.fixture(params=["numpy", "sanitizer", "sanitizer:7", "fake-1", "fake-2", "fake-3", *GPU])
 def closed_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """A backend with nothing open.
 
@@ -34,6 +35,9 @@ def _bed(name: str) -> Bed:
     if name == "numpy":
         numpy = NumpyBackend()
         return Bed(numpy, dict.fromkeys(PLACES, "numpy"), lambda t: numpy._spaces[t].nbytes)
+    if name.startswith("sanitizer"):
+        late = SanitizerBackend()
+        return Bed(late, dict.fromkeys(PLACES, name), lambda t: late._spaces[t].nbytes)
     if name.startswith("cupy"):
         return _cuda_bed(CupyBackend(peer="staged" if name == "cupy-staged" else "probe"), _pool)
     driver = FakeDriver(int(name.removeprefix("fake-")))

@@ -145,9 +145,11 @@ def test_a_binding_made_by_hand_must_cover_the_program() -> None:
     assert str(e.value) == "gpu:1 is not bound; the program runs on gpu:0 and gpu:1, bound: gpu:0"
 
 
-def test_numpy_and_cupy_are_always_there_and_others_are_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_cupy_and_the_sanitizer_are_always_there_and_others_are_found_by_entry_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(binding, "entry_points", lambda group: [])
-    assert list(find_backends()) == ["numpy", "cupy"]
+    assert list(find_backends()) == ["numpy", "cupy", "sanitizer"]
     point = EntryPoint("cards", "tests.runtime.test_binding:TwoCards", binding.GROUP)
     monkeypatch.setattr(binding, "entry_points", lambda group: [point])
     monkeypatch.setattr(sys.modules[__name__], "TwoCards", lambda: Cards(2), raising=False)

@@ -46,6 +46,9 @@ class AllocatesElsewhere(NumpyBackend):
         first = next(iter(self._spaces.values()))
         return Buffer(self._spaces[topology], first.take(nbytes))
 
+    def free(self, buffer: Buffer, topology: Topology) -> None:
+        next(iter(self._spaces.values())).give_back(buffer.block)
+
 
 class SkipsCopies(NumpyBackend):
     """Peer copies do nothing."""

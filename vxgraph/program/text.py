@@ -53,6 +53,7 @@ from vxgraph.ir.literal import (
     read_type,
 )
 from vxgraph.ir.text import read_loc
+from vxgraph.ir.verify import MAX_NESTING, too_deep
 from vxgraph.program.instructions import (
     Carried,
     Dispatch,
@@ -197,6 +198,7 @@ class _ProgramReader:
     def __init__(self, reader: Reader) -> None:
         self.r = reader
         self.dims: Dims = {}
+        self.depth = 0  # loops around what is read
 
     def read(self) -> Program:
         r = self.r
@@ -387,7 +389,14 @@ class _ProgramReader:
                 r.expect("->", f"%{names[-1]}")
                 names.append(r.value())
             carried.append(Carried(*names))
+        return Loop(steps, tuple(carried), self._loop_body(here), max_steps, limit, stop, read_loc(r) or here)
+
+    def _loop_body(self, here: Loc) -> tuple[Instruction, ...]:
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.r.fail(too_deep(), loc=here)
         body: list[Instruction] = []
-        while not r.accept("}"):
+        while not self.r.accept("}"):
             body.append(self._instruction())
-        return Loop(steps, tuple(carried), tuple(body), max_steps, limit, stop, read_loc(r) or here)
+        self.depth -= 1
+        return tuple(body)

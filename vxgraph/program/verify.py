@@ -3,8 +3,9 @@
 It executes the program on a shadow of every arena. A segment of the shadow knows which values its bytes are, who wrote
 them and who has read them since; a vector clock per queue knows what is done when an instruction starts. Every read
 must find its value, written before; every write must find bytes that all earlier users are done with. A loop's body
-runs twice, so that the second step meets what the first one left, and what it defines is gone after it, for a loop may
-do no step. What the load section made is there at the end, for the next run.
+runs twice, so that the second step meets what the first one left (a loop in it, having shown that already, then runs
+once), and what it defines is gone after it, for a loop may do no step. What the load section made is there at the end,
+for the next run.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class _Checker:
         self.order = Order()
         self.host: dict[str, TensorType] = {p.name: p.type for p in program.params}
         self.pending: dict[str, str] = {}  # host value -> the download that makes it
+        self.again = False  # a loop around what is checked is in its second step
 
     def run(self) -> None:
         self._check_dims()
@@ -289,18 +291,24 @@ class _Checker:
         self.order.barrier()
         for c in loop.carried:
             self._rename(loop, c.init, c.arg)
-        for _ in range(2):
-            self._block(loop.body, where)
-            self.order.barrier()
-            for c in loop.carried:
-                if c.next != c.arg:
-                    self._rename(loop, c.next, c.arg)
+        self._step(loop, where)
+        if not self.again:  # else loops in loops in loops would take two to the power of their number
+            self.again = True
+            self._step(loop, where)
+            self.again = False
         if loop.stop is not None and self.host.get(loop.stop) != bool_[()]:
             self._fail(loop, f"its stop predicate %{loop.stop} is no bool[] on the host")
         for c in loop.carried:
             self._rename(loop, c.arg, c.out)
         self._forget(loop.body)
         self.host = {**outside, loop.steps: i32[()]}
+
+    def _step(self, loop: Loop, where: str) -> None:
+        self._block(loop.body, where)
+        self.order.barrier()
+        for c in loop.carried:
+            if c.next != c.arg:
+                self._rename(loop, c.next, c.arg)
 
     def _forget(self, body: Iterable[Instruction]) -> None:
         """What a body defines is not there after the loop, and nothing can wait for what it does."""

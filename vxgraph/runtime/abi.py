@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
+from vxgraph.program.instructions import Loop, Queued
+from vxgraph.program.model import Program
 from vxgraph.topology.ids import Topology
 
 Buffer = Any  # memory on one topology
@@ -135,4 +137,21 @@ class Backend(Protocol):
 
     def dispatched(self, topology: Topology) -> int:
         """Kernels run on the topology so far, counted where they are run."""
+        ...
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """What a backend may be besides: one that is told what its calls are for, in program order."""
+
+    def begin(self, program: Program, section: Literal["load", "run"]) -> None:
+        """The load section, or a run of the body, starts."""
+        ...
+
+    def issue(self, instr: Queued) -> None:
+        """The next call is for this instruction, if it is at one of this backend's topologies."""
+        ...
+
+    def step(self, loop: Loop, at: Literal["enter", "again", "leave"]) -> None:
+        """A loop is entered, has done a step, or is left."""
         ...

@@ -4,7 +4,9 @@
     resolve("numpy", ...)                                   every topology on NumPy
     resolve({"gpu:0": "cuda:0", "gpu:1": "cuda:0"}, ...)    as written; nothing is left out, nothing is guessed
 
-Backends are found through the entry-point group `vxgraph.backends`; NumPy's and CuPy's are always there.
+    resolve("sanitizer:7", ...)                             what stands after the device is its backend's to understand
+
+Backends are found through the entry-point group `vxgraph.backends`; NumPy's, CuPy's and the sanitizer are always there.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from vxgraph.errors import BindError
 from vxgraph.runtime.abi import Backend, DeviceInfo
 from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.numpy import NumpyBackend
+from vxgraph.runtime.backends.sanitizer import SanitizerBackend
 from vxgraph.topology.ids import CPU, GPU, Topology, parse_topology
 
 GROUP = "vxgraph.backends"
-NUMPY, CUPY = "numpy", "cupy"
+NUMPY, CUPY, SANITIZER = "numpy", "cupy", "sanitizer"
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ Bind = str | Mapping[str, str] | Mapping[Topology, str] | Mapping[str | Topology
 
 def find_backends() -> dict[str, Backend]:
     """A fresh instance of every backend that is installed here, by name; BindError for one that does not load."""
-    found: dict[str, Backend] = {NUMPY: NumpyBackend(), CUPY: CupyBackend()}
+    found: dict[str, Backend] = {NUMPY: NumpyBackend(), CUPY: CupyBackend(), SANITIZER: SanitizerBackend()}
     for point in entry_points(group=GROUP):
         if point.name not in found:
             found[point.name] = _load(point)
@@ -107,9 +110,10 @@ def _want_exactly(bound: set[Topology], topologies: tuple[Topology, ...]) -> Non
 
 def _offered(topology: Topology, target: str, offers: Offers) -> tuple[Backend, str]:
     """The backend that offers the target."""
-    if target in offers:
-        return offers[target][0], target
     scheme = target.partition(":")[0]
+    for known in (target, scheme):
+        if known in offers:
+            return offers[known][0], target
     if scheme == "cuda" and not any(t.partition(":")[0] == scheme for t in offers):
         raise BindError(
             f"{topology}={target}: no CUDA device is found here; with one, pip install 'vxgraph[cuda12]' or "

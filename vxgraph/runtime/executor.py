@@ -6,19 +6,19 @@ between them is a download and an upload; everything else is one call of one bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from time import perf_counter
-from typing import assert_never
+from typing import Literal, assert_never
 
 import numpy as np
 
-from vxgraph.errors import RunError
+from vxgraph.errors import HazardError, RunError, VxError
 from vxgraph.ir.types import Array, Sizes
-from vxgraph.program.instructions import Download, Instruction, TransferPeer, Upload
+from vxgraph.program.instructions import Download, Loop, TransferPeer, Upload
 from vxgraph.program.model import Program
-from vxgraph.runtime.abi import Backend, Buffer, Event
+from vxgraph.runtime.abi import Backend, Buffer, Event, Follower
 from vxgraph.runtime.batch import Batcher
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.params import ParamFeed
@@ -39,6 +39,7 @@ class Executor:
         self.program = program
         self.backends: dict[Topology, Backend] = {t: binding.devices[t][0] for t in program.topologies}
         self._distinct = list({id(b): b for b in self.backends.values()}.values())
+        self._followers = [b for b in self._distinct if isinstance(b, Follower)]
         self.names: dict[Topology, str] = {}
         self._watch = Watch(self.backends, audit=audit, trace=trace)
         self._arenas: dict[Topology, Buffer] = {}
@@ -48,7 +49,8 @@ class Executor:
             self._load = Preparer(program, program.load, self.backends, self._arenas)
             self._body = Preparer(program, program.body, self.backends, self._arenas)
         except BaseException:
-            self.close()
+            with suppress(VxError):
+                self.close()
             raise
 
     def _open(self, binding: Binding) -> None:
@@ -58,13 +60,17 @@ class Executor:
             self._arenas[arena.topology] = backend.alloc(arena.nbytes, arena.topology)
 
     def close(self) -> None:
-        """Closes the backends, and with them everything that is resident."""
-        for backend in self._distinct:
-            backend.close()
+        """Frees what was allocated and closes the backends, all of them, whatever one of them says."""
+        with ExitStack() as stack:
+            for backend in self._distinct:
+                stack.callback(backend.close)
+            for topology, buffer in self._arenas.items():
+                stack.callback(self.backends[topology].free, buffer, topology)
+            self._arenas.clear()
 
     def load(self, feed: ParamFeed, progress: Progress | None) -> Execution:
         """Makes the params resident."""
-        run = self._begin(self._load, self.program.load, feed, {})
+        run = self._begin(self._load, "load", feed, {})
         block = self._load.block({})
         total = sum(i.type.nbytes() for i in self.program.load if isinstance(i, Upload))
         done = 0
@@ -81,7 +87,7 @@ class Executor:
 
     def begin(self, args: Mapping[str, Array], sizes: Sizes) -> Run:
         """A run that is about to start."""
-        return self._begin(self._body, self.program.body, args, sizes)
+        return self._begin(self._body, "run", args, sizes)
 
     def walk(self, run: Run) -> Generator[Emitted, None, dict[str, Array]]:
         """Runs the body; yields what is emitted and returns the results, all of them the caller's own arrays."""
@@ -112,14 +118,25 @@ class Executor:
             run.execution.finished = True
         finally:
             if not run.execution.finished:
-                run.settle_all()  # a run that was given up may still be writing
+                run.give_up()
             self._end(run)
         return results
 
     def _begin(
-        self, preparer: Preparer, instructions: Iterable[Instruction], given: Mapping[str, Array], sizes: Sizes
+        self, preparer: Preparer, section: Literal["load", "run"], given: Mapping[str, Array], sizes: Sizes
     ) -> Run:
+        for follower in self._followers:
+            follower.begin(self.program, section)
+        instructions = self.program.load if section == "load" else self.program.body
         return Run(Execution(sizes, records_of(instructions)), preparer, given, count_all(self.backends))
+
+    def _tell(self, step: Launch | Move) -> None:
+        for follower in self._followers:
+            follower.issue(step.instr)
+
+    def _tell_loop(self, loop: Loop, at: Literal["enter", "again", "leave"]) -> None:
+        for follower in self._followers:
+            follower.step(loop, at)
 
     def _end(self, run: Run) -> None:
         run.execution.counts = count_all(self.backends).since(run.before)
@@ -151,22 +168,27 @@ class Executor:
         run.settle(step.before)
         limit = loop.max_steps if loop.limit is None else min(loop.max_steps, int(run.host(loop.limit)))
         done, stopped = 0, False
+        self._tell_loop(loop, "enter")
         while done < limit and not stopped:
             group: Emitted = {}
             steady = done > 0 and not self._watch.everything
             block = self._batcher.block(step.block, run.execution.sizes) if steady else step.block
             yield from self._steps(block, run, group)
             run.settle(block.tails)
+            self._tell_loop(loop, "again")
             done += 1
             record.steps += 1
             stopped = loop.stop is not None and bool(run.host(loop.stop))
             if group:
                 yield group
+        self._tell_loop(loop, "leave")
         record.count += 1
         run.made[loop.steps] = np.array(done, np.int32)
 
     def _launch(self, step: Launch, run: Run) -> None:
         """Dispatches a kernel and keeps its account. This is the inner loop: an attribute more costs every token."""
+        if self._followers:
+            self._tell(step)
         if step.foreign:
             run.settle(step.foreign)
         events, execution = run.events, run.execution
@@ -210,6 +232,8 @@ class Executor:
 
     def _move(self, step: Move, run: Run) -> None:
         """Moves, asks the backend how much it moved, and keeps the account."""
+        if self._followers:
+            self._tell(step)
         run.settle(step.foreign)
         record = run.execution.records[step.index]
         issue = self._issue(step, run)
@@ -261,4 +285,6 @@ class Executor:
 
 def _at(step: Launch | Move, error: RunError) -> RunError:
     """What a kernel or a copy refused, with the instruction and the user's line that it comes from."""
+    if isinstance(error, HazardError):
+        return error  # names both instructions itself
     return RunError(f"%{step.name}: {error.message}", loc=step.instr.loc, details=error.details)

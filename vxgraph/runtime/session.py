@@ -9,6 +9,7 @@ with Session(program, params, bind="numpy") as s:
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from vxgraph.errors import RunError
+from vxgraph.errors import RunError, VxError
 from vxgraph.ir.types import Array, Sizes, TensorType, i32
 from vxgraph.program.instructions import Download, Emit, Loop, flatten
 from vxgraph.program.model import Program
@@ -64,14 +65,17 @@ class Session:
         try:
             self._load = self._executor.load(feed, progress)
         except BaseException:
-            self.close()
+            with suppress(VxError):
+                self.close()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+        # What ends the block is the first cause; what closing finds after it is not.
+        with suppress(VxError) if error is not None else nullcontext():
+            self.close()
 
     def close(self) -> None:
         """Ends streams that were not exhausted and frees the devices; a second call does nothing."""
