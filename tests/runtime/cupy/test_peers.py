@@ -12,6 +12,8 @@ import pytest
 import vxgraph as vx
 from tests.runtime.cupy.fake_driver import Allocator, FakeDriver, Lie
 from tests.runtime.cupy.fakes import all_pairs, backend_on, doubled, nothing_left, open_bed, session_on
+from vxgraph.ir.types import f32
+from vxgraph.ops import Add
 from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.cupy.peer import Mode, PeerWarning
 
@@ -113,7 +115,7 @@ def test_a_forced_direct_way_trusts_the_driver() -> None:
 
 @pytest.mark.case("R03")
 @pytest.mark.parametrize("mode", ["probe", "staged", "direct"])
-@pytest.mark.parametrize("allocator", ["pool", "none"])
+@pytest.mark.parametrize("allocator", ["pool", "async pool", "none"])
 def test_values_are_exact_with_every_allocator_and_after_a_second_opening(allocator: Allocator, mode: Mode) -> None:
     driver = FakeDriver(2, allocator=allocator)
     bed = open_bed(driver, peer=mode)
@@ -122,10 +124,27 @@ def test_values_are_exact_with_every_allocator_and_after_a_second_opening(alloca
         for _ in range(2):
             into, _event = bed.send(tensor, X, vx.GPU[0], vx.GPU[1])
             np.testing.assert_array_equal(bed.get(into, X, vx.GPU[1]), X)
+            total, _event = bed.apply(Add(), [into, into], (f32[65536], f32[65536]), vx.GPU[1])
+            np.testing.assert_array_equal(bed.get(total, X, vx.GPU[1]), X + X)
         bed.backend.close()
         assert nothing_left(driver)
         bed.open()
     bed.backend.close()
+
+
+@pytest.mark.case("R03")
+def test_two_backends_at_once_on_the_same_devices_do_not_disturb_each_other() -> None:
+    driver = FakeDriver(2)
+    first, second = open_bed(driver), open_bed(driver)
+    for bed in (first, second, first):
+        into, _event = bed.send(bed.put(X, vx.GPU[0]), X, vx.GPU[0], vx.GPU[1])
+        np.testing.assert_array_equal(bed.get(into, X, vx.GPU[1]), X)
+    del into
+    first.backend.close()
+    into, _event = second.send(second.put(X, vx.GPU[0]), X, vx.GPU[0], vx.GPU[1])
+    np.testing.assert_array_equal(second.get(into, X, vx.GPU[1]), X)
+    second.backend.close()
+    assert nothing_left(driver)
 
 
 def test_a_pair_is_probed_again_after_the_backend_was_closed() -> None:
