@@ -112,3 +112,9 @@ def test_its_cost_is_two_products_per_query_head():
     cost = Attention().cost(types, Attention().infer(*types))
     assert cost.flops == 2 * 4 * 10 * 9 * (64 + 32)
     assert cost.nbytes == 4 * (4 * 9 * 64 + 10 * 3 * 96 + 1 + 4 * 9 * 32)
+
+
+def test_without_any_depth_every_key_counts_the_same():
+    v = random(5, 1, 3)
+    out = run(Attention(causal=False), random(2, 2, 0), random(5, 1, 0), v)
+    np.testing.assert_allclose(out, np.broadcast_to(v.mean(axis=0), (2, 2, 3)), rtol=1e-6)

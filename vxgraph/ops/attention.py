@@ -79,8 +79,8 @@ class Attention(Op):
 
 
 def score_scale(op: Attention, head_dim: int) -> float:
-    """What scores are multiplied by."""
-    return op.scale if op.scale is not None else 1 / math.sqrt(head_dim)
+    """What scores are multiplied by; without any depth (D = 0) all of them are 0, whatever it is."""
+    return op.scale if op.scale is not None else 1 / math.sqrt(max(head_dim, 1))
 
 
 def check_length(op: Attention, valid: int, *, queries: int, capacity: int) -> None:

@@ -19,7 +19,7 @@ _ROWS = 64  # query rows in a block: enough for the products, and few keys beyon
 
 
 def _attention(op: Attention, ins: Types, outs: Types) -> Run:
-    scale = np.float32(score_scale(op, ins[0].shape()[2])) if ins[0].shape()[2] else np.float32(0)
+    scale = np.float32(score_scale(op, ins[0].shape()[2]))
     causal = op.causal
 
     def run(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
