@@ -288,7 +288,7 @@ class _Builder:
         if x is None:
             return None
         axis = c % x.type.rank
-        if isinstance(x.dims[axis], Dim) and x.dims[axis].symbolic or 3 * elements(x.dims) > LARGEST:  # type: ignore[union-attr]
+        if _symbolic(x.dims[axis]) or 3 * elements(x.dims) > LARGEST:
             return None
         y = self.pick(b, lambda v: v.type == x.type)
         assert y is not None
@@ -433,7 +433,7 @@ class _Builder:
 
     def cache_append(self, step: Step) -> Hollow | vx.Value | None:
         a, b, c, which = step.picks
-        hollow = [h for h in self.pool.hollow]
+        hollow = self.pool.hollow
         target = hollow[-1 - a % len(hollow)] if hollow and which % 4 else None
         cache = target.value if target else self.pick(a, lambda v: v.type.rank >= 1 and not _symbolic(v.dims[0]))
         if cache is None:

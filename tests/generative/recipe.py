@@ -133,7 +133,7 @@ def draw(rng: random.Random) -> Recipe:
     """A recipe; all of its randomness comes from `rng`."""
     kinds, types = rng.choice(THEMES)
     machine = rng.choice(MACHINES)
-    places = tuple(rng.randrange(8) for _ in range(rng.choice((1, 2, 2, 3, 4))))
+    places = tuple(rng.randrange(8) for _ in range(rng.choice((1, 2, 3, 4, 4))))
     drawer = _Drawer(rng, kinds)
     given = [Given(BY_NAME[str(t)], not t.symbols and rng.random() < 0.7, drawer.spot()) for t in types]
     given += [drawer.given() for _ in range(rng.randint(1, 4))]
@@ -153,8 +153,8 @@ class _Drawer:
         self.last = self.spot()
 
     def spot(self) -> Spot:
-        if self.rng.random() < 0.5:
-            where: Where = self.rng.choice(("on", "on", "on", "prefer", "free"))
+        if self.rng.random() < 0.65:
+            where: Where = self.rng.choice(("on", "on", "on", "on", "prefer", "free"))
             self.last = Spot(where, self.rng.randrange(4))
         return self.last
 

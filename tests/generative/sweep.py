@@ -179,7 +179,7 @@ def why_of(recipe: Recipe) -> str:
 
 
 def kind(why: str) -> str:
-    """What failures of one cause have in common: the message up to its first name or number, places of code left out."""
+    """What failures of one cause have in common: the first words of the message that are neither names nor numbers."""
     words: Sequence[str] = why.split()
     plain = [w for w in words[:12] if w.replace(",", "").replace(":", "").isalpha()]
     return " ".join(plain[:5])
