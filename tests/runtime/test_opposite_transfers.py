@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ import pytest
 import vxgraph as vx
 from tests.runtime.programs import bound_to, crossing, crossing_result
 from tests.runtime.test_deferred import Deferred
-from vxgraph.errors import ConformanceError, ProgramError
+from vxgraph.errors import ConformanceError, HazardError, ProgramError
 from vxgraph.ir.types import Array
 from vxgraph.program.instructions import TransferPeer
 from vxgraph.program.model import Program
@@ -20,10 +21,11 @@ from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.binding import Binding
 from vxgraph.topology.ids import Topology
 
-BEDS: dict[str, Callable[[Program], Binding]] = {
+BEDS: dict[str, Callable[[Program], Binding | str]] = {
     "at once": lambda program: bound_to(NumpyBackend(), program),
     "late": lambda program: bound_to(Deferred(), program),
     "each late on its own": lambda program: Binding({t: (Deferred(), "numpy") for t in program.topologies}),
+    "as late as events allow": lambda program: "sanitizer",
 }
 
 
@@ -39,6 +41,17 @@ def test_three_crossings_end_and_are_right_a_thousand_times(bed: str) -> None:
     assert peers == [(vx.GPU[0], vx.GPU[1]), (vx.GPU[1], vx.GPU[0])] * 3
     with vx.Session(program, {}, BEDS[bed](program)) as s:
         for k in range(1000):
+            found = s.run(inputs(k))
+            for name, wanted in crossing_result(**inputs(k)).items():
+                np.testing.assert_array_equal(found[name], wanted)
+        assert s.report.conforms()
+
+
+@pytest.mark.case("R11")
+@pytest.mark.parametrize("seed", range(20))
+def test_random_legal_orders_of_three_crossings_end_and_are_right(seed: int) -> None:
+    with vx.Session(crossing(), {}, f"sanitizer:{seed}") as s:
+        for k in range(50):
             found = s.run(inputs(k))
             for name, wanted in crossing_result(**inputs(k)).items():
                 np.testing.assert_array_equal(found[name], wanted)
@@ -64,15 +77,55 @@ def refusal(program: Program) -> str:
     return e.value.message
 
 
+def lost_message() -> Program:
+    """b1 is not sent."""
+    program = crossing()
+    return replace(program, body=tuple(i for i in program.body if i.name != "b1.gpu0"))
+
+
+def deaf(program: Program) -> Program:
+    """a2 waits for nothing."""
+    return replace(program, body=tuple(replace(i, after=()) if i.name == "a2" else i for i in program.body))
+
+
 @pytest.mark.case("R11")
 def test_a_message_that_is_never_sent_is_refused_with_its_reader() -> None:
-    program = crossing()
-    lost = replace(program, body=tuple(i for i in program.body if i.name != "b1.gpu0"))
+    lost = lost_message()
     assert refusal(lost) == (
         "add %a2 on gpu:0: waits for %b1.gpu0, which is not sure to come before it: it might wait for ever"
     )
-    deaf = replace(lost, body=tuple(replace(i, after=()) if i.name == "a2" else i for i in lost.body))
-    assert refusal(deaf) == "add %a2 on gpu:0: reads %b1.gpu0, which nothing has written"
+    assert refusal(deaf(lost)) == "add %a2 on gpu:0: reads %b1.gpu0, which nothing has written"
+
+
+READER = "dispatch %a2 (add) on gpu:0.compute (tests/runtime/programs.py:N)"
+
+
+@pytest.mark.case("R11")
+@pytest.mark.parametrize("bind", ["sanitizer", "sanitizer:3"])
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            lost_message(),
+            "tests/runtime/programs.py:N: deadlock: dispatch %a2 (add) waits for %b1.gpu0, which nothing before it "
+            f"makes\n  waiting: {READER}\n  %b1.gpu0 must come before it in program order, in the same step",
+        ),
+        (
+            deaf(crossing()),
+            "tests/runtime/programs.py:N: dispatch %a2 (add) reads %b1.gpu0 while transfer_peer %b1.gpu0 may still be "
+            f"writing it\n  read:  {READER}\n"
+            "  write: transfer_peer %b1.gpu0 on gpu:1.copy (tests/runtime/programs.py:N)\n"
+            "  bytes 768 to 832 of gpu:0; no event orders the two: the read must wait for the write",
+        ),
+    ],
+    ids=["never sent", "not waited for"],
+)
+def test_a_run_ends_at_a_message_that_never_comes_and_names_both_its_ends(
+    program: Program, message: str, bind: str
+) -> None:
+    with vx.Session(program, {}, bind) as s, pytest.raises(HazardError) as e:
+        s.run(inputs(0))
+    assert re.sub(r"py:\d+", "py:N", str(e.value)) == message
 
 
 @pytest.mark.case("R11")
