@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vxgraph.program.compile import compile
     from vxgraph.program.model import Program
     from vxgraph.program.text import load_program, parse_program
+    from vxgraph.runtime.backends.sanitizer.sanitize import sanitize
     from vxgraph.runtime.session import Session, run
     from vxgraph.topology.load import load_machine, shipped_machines
     from vxgraph.topology.model import Machine
@@ -102,6 +103,7 @@ _LAZY = {
     "parse_graph": "vxgraph.ir.text",
     "parse_program": "vxgraph.program.text",
     "run": "vxgraph.runtime.session",
+    "sanitize": "vxgraph.runtime.backends.sanitizer.sanitize",
     "shipped_machines": "vxgraph.topology.load",
 }
 
@@ -153,6 +155,7 @@ __all__ = [
     "parse_program",
     "parse_topology",
     "run",
+    "sanitize",
     "shipped_machines",
     "topology_of",
     "u8",

@@ -1,6 +1,6 @@
 """The `vxgraph` command.
 
-vxgraph compile | check | show | explain | run | devices
+vxgraph compile | check | show | explain | run | sanitize | devices
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from vxgraph.tools.commands.compile import compile
 from vxgraph.tools.commands.devices import devices
 from vxgraph.tools.commands.explain import explain
 from vxgraph.tools.commands.run import run
+from vxgraph.tools.commands.sanitize import sanitize
 from vxgraph.tools.commands.show import show
 from vxgraph.tools.exits import EXIT_CODES
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compile, check, show, explain, run, devices):
+for command in (compile, check, show, explain, run, sanitize, devices):
     app.command()(command)
 
 

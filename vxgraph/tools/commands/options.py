@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,6 +27,12 @@ SetOption = Annotated[
 PlaceOption = Annotated[
     Mode, typer.Option("--place", help="strict refuses a node without a pin; auto finds a place for it.")
 ]
+InputsOption = Annotated[Path | None, typer.Option(help="Args, from an .npz file; drawn without it.")]
+ParamsOption = Annotated[Path | None, typer.Option(help="Params, from an .npz file; drawn without it.")]
+SizeOption = Annotated[
+    list[str] | None, typer.Option("--size", metavar="DIM=N", help="The size of a symbolic dim of drawn args.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seeds what is drawn.")]
 
 
 def machine_of(name: str | None) -> Machine | None:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from vxgraph.errors import RunError
 from vxgraph.ir.types import Array
 from vxgraph.program.admission import admit
-from vxgraph.program.model import Program
 from vxgraph.runtime.inputs import describe
 from vxgraph.runtime.session import Session
-from vxgraph.tools.arrays import draw_args, draw_params, read_arrays, sizes_of
-from vxgraph.tools.commands.options import MachineOption, SetOption, TargetArgument, bindings_of, machine_of
+from vxgraph.tools.commands.options import (
+    InputsOption,
+    MachineOption,
+    ParamsOption,
+    SeedOption,
+    SetOption,
+    SizeOption,
+    TargetArgument,
+    bindings_of,
+    machine_of,
+)
 from vxgraph.tools.exits import guarded
+from vxgraph.tools.feed import Feed, feed
 from vxgraph.tools.files import write_arrays, write_text
 from vxgraph.tools.progress import upload_progress
 from vxgraph.tools.tables import placement_summary, plain_table, show
@@ -40,13 +48,11 @@ def run(
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="Fail where a gpu place is not on a GPU.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as a Chrome trace (chrome://tracing).")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Observe every execution, not only each first one.")] = False,
-    inputs: Annotated[Path | None, typer.Option(help="Args, from an .npz file; drawn without it.")] = None,
-    params: Annotated[Path | None, typer.Option(help="Params, from an .npz file; drawn without it.")] = None,
+    inputs: InputsOption = None,
+    params: ParamsOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the results to an .npz file.")] = None,
-    size: Annotated[
-        list[str] | None, typer.Option("--size", metavar="DIM=N", help="The size of a symbolic dim of drawn args.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seeds what is drawn.")] = 0,
+    size: SizeOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Run a program, and check that the run was the plan.
 
@@ -59,47 +65,33 @@ def run(
     """
     program = open_target(target, settings or ()).program(machine_of(machine))
     admit(program)
-    args, drawn = _args(program, inputs, size or (), seed)
-    held = draw_params(program, seed) if params is None else read_arrays(params, program.params)
-    drawn += ["params"] if params is None and program.params else []
+    given = feed(program, inputs=inputs, params=params, sizes=size or (), seed=seed)
     bound = bindings_of(bind or ())
     with upload_progress() as progress:
         session = Session(
-            program, held, bound, require_gpu=require_gpu, audit=audit, trace=trace is not None, progress=progress
+            program,
+            given.params,
+            bound,
+            require_gpu=require_gpu,
+            audit=audit,
+            trace=trace is not None,
+            progress=progress,
         )
     with session:
-        results = session.run(args)
+        results = session.run(given.args)
         session.report.conforms()
         if trace is not None:
             write_text(trace, json.dumps(session.report.chrome_trace()))
         if output is not None:
             write_arrays(output, results)
-        show(*_parts(session, results, drawn, seed), *_written(trace, output))
+        show(*_parts(session, results, given), *_written(trace, output))
 
 
-def _args(program: Program, file: Path | None, sizes: Sequence[str], seed: int) -> tuple[Mapping[str, Any], list[str]]:
-    """The args, and what was drawn for them."""
-    if file is not None:
-        if sizes:
-            raise RunError(f"--size {sizes[0]}: the arrays of {file} have sizes of their own")
-        return read_arrays(file, program.args), []
-    stated = sizes_of(program, dict(map(_size, sizes)))
-    shown = "".join(f", {name} = {size}" for name, size in stated.items())
-    return draw_args(program, stated, seed), [f"args{shown}"] if program.args else []
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    if not number.isdecimal():
-        raise RunError(f"--size {text}: wanted a dim's name and a number, like T=16")
-    return name, int(number)
-
-
-def _parts(session: Session, results: Mapping[str, Array], drawn: list[str], seed: int) -> Iterator[RenderableType]:
+def _parts(session: Session, results: Mapping[str, Array], given: Feed) -> Iterator[RenderableType]:
     if session.note:
         yield session.note
-    if drawn:
-        yield f"drawn from seed {seed}: {'; '.join(drawn)}"
+    if given.drawn:
+        yield given.drawn
     yield _results(results)
     yield from (f"loop %{loop}: {steps} steps" for loop, steps in session.report.steps.items())
     yield ""

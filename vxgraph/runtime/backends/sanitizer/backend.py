@@ -78,7 +78,8 @@ class SanitizerBackend(NumpyBackend):
 
     def open(self, topology: Topology, target: str) -> str:
         """A space with a shadow; `sanitizer:SEED` runs in a random order, the same for all topologies."""
-        order = self._given or _order_of(topology, target)
+        stated = _order_of(topology, target)
+        order = self._given or stated
         if not self._spaces:
             self._target, self.order, self._queues = target, order, Queues(order)
         elif target != self._target:
@@ -120,6 +121,11 @@ class SanitizerBackend(NumpyBackend):
     def checked(self) -> int:
         """Pairs of accesses to the same bytes that were checked."""
         return sum(memory.checked for memory in self._memories.values())
+
+    @property
+    def ran(self) -> list[str]:
+        """What ran, in its order, where the order is kept."""
+        return self._queues.ran
 
     # Memory.
 
@@ -326,16 +332,12 @@ def _order_of(topology: Topology, target: str) -> Order:
 
 
 def _names(instr: Queued | None, side: Literal["in", "out"], n: int) -> Sequence[str | None]:
-    """The values that an instruction reads or writes."""
+    """The values that an instruction reads or writes; a transfer to another backend comes here with one end."""
     match instr:
         case Dispatch(inputs=inputs, outputs=outputs):
             return inputs if side == "in" else outputs
-        case TransferPeer(src=src, dst=dst):
-            return (src,) if side == "in" else (dst,)
-        case Upload(dst=dst):
-            return (dst,) * n
-        case Download(src=src):
-            return (src,) * n
+        case TransferPeer() | Upload() | Download():
+            return (instr.src if side == "in" else instr.dst,)[:n]
         case None:
             return (None,) * n
 

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class Order:
-    """A source of choices that remembers them."""
+    """A source of choices. With `keep` it remembers them, and the queues what ran."""
 
-    def __init__(self, *, seed: int | None = None, replay: Sequence[int] = ()) -> None:
+    def __init__(self, *, seed: int | None = None, replay: Sequence[int] = (), keep: bool = False) -> None:
         self.taken: list[int] = []
+        self.keep = keep
+        self.seed = seed
         self._random = None if seed is None else random.Random(seed)
         self._replay = iter(replay)
         self.late = seed is None and not replay  # every choice is 0
@@ -28,7 +30,8 @@ class Order:
         if self.late or n < 2:
             return 0
         choice = next(self._replay, 0) % n if self._random is None else self._random.randrange(n)
-        self.taken.append(choice)
+        if self.keep:
+            self.taken.append(choice)
         return choice
 
 

@@ -19,6 +19,7 @@ class Queues:
     """Every queue of every topology, and the host that fills them."""
 
     def __init__(self, order: Order) -> None:
+        self.ran: list[str] = []  # what ran, in its order, where the order is kept
         self._order = order
         self._host: dict[Queue, int] = {}  # what the host has waited for
         self._last: dict[Queue, Work] = {}
@@ -92,6 +93,8 @@ class Queues:
     def _run(self, work: Work) -> None:
         """Runs one call. What it waited for and failed ends it too, with the first cause."""
         del self._pending[work.serial]
+        if self._order.keep:
+            self.ran.append(work.what)
         run, work.run = work.run, None
         causes = [b.error for b in work.before if b.error is not None]
         work.before = []
