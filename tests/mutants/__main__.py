@@ -1,4 +1,4 @@
-"""python -m tests.mutants: prints the kill matrix, and every survivor with its seed; exit 1 where there is one."""
+"""python -m tests.mutants: who notices a broken program, and who a backend's lie; exit 1 where nobody does."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tests.mutants.checkers import CHECKERS
 from tests.mutants.kinds import MUTATIONS
+from tests.mutants.lies import NOTICES, Exposed, expose, lies
 from tests.mutants.matrix import Row, Trial, trials
 
 SHOWN = 10  # survivors
@@ -25,7 +26,7 @@ def main(
     kind: Annotated[list[str] | None, typer.Option(help="only this kind, as the matrix names it")] = None,
     past: Annotated[str | None, typer.Option(help="also show wrong mutants that this checker alone lets pass")] = None,
 ) -> None:
-    """Breaks correct programs in every way, and shows who notices."""
+    """Breaks correct programs in every way, tells every lie of a backend, and shows who notices."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     rows: dict[str, Row] = defaultdict(Row)
     survivors: list[Trial] = []
@@ -48,10 +49,13 @@ def main(
     for trial in survivors[:SHOWN]:
         console.print(f"\nsurvivor: {trial}", markup=False, highlight=False)
     wrong = sum(row.verdicts["wrong"] for row in rows.values())
-    console.print(
-        f"\n{wrong} mutants that compute something wrong, {wrong - len(survivors)} killed, {len(survivors)} survive"
-    )
-    raise typer.Exit(1 if survivors else 0)
+    console.print(f"\n{wrong} mutants that compute something wrong, {len(survivors)} survive\n")
+    exposed = [] if kind else [expose(lie) for lie in track(lies(), "telling lies", transient=True)]
+    if exposed:
+        console.print(told_lies(exposed))
+    unnoticed = [e.lie.name for e in exposed if e.changes and not e.noticed]
+    console.print(f"\n{sum(e.changes for e in exposed)} lies that change a result, {len(unnoticed)} unnoticed")
+    raise typer.Exit(1 if survivors or unnoticed else 0)
 
 
 def matrix(rows: dict[str, Row]) -> Table:
@@ -75,6 +79,16 @@ def _cells(row: Row) -> list[str]:
     killed = [row.killed[name] for name in (*CHECKERS, "any")]
     cells = [row.mutants, *verdicts, *killed, row.verdicts["wrong"] - row.killed["any"], row.crashed.total()]
     return [str(n) for n in cells]
+
+
+def told_lies(exposed: list[Exposed]) -> Table:
+    """A row per lie; a blank where the lie cannot be told."""
+    table = Table("lie", "machine", "result", *NOTICES, "raises", title="who notices a lie of the backend")
+    for e in exposed:
+        told = {"sanitizer": e.lie.sanitized, "probe": e.lie.probed}
+        seen = ["yes" if n in e.noticed else "" if told.get(n, True) is None else "no" for n in NOTICES]
+        table.add_row(e.lie.name, e.lie.machine, "changed" if e.changes else "same", *seen, e.crash.partition(":")[0])
+    return table
 
 
 if __name__ == "__main__":

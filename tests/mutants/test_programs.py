@@ -150,6 +150,7 @@ def test_a_blind_checker_lets_mutants_survive_and_the_command_exits_with_one(mon
     seeing = CliRunner().invoke(app, words)
     assert seeing.exit_code == 0, seeing.output
     assert ", 0 survive" in seeing.output
+    assert "survivor: " not in seeing.output
     monkeypatch.setattr(matrix, "CHECKERS", dict.fromkeys(matrix.CHECKERS, lambda *_: Answer("passed")))
     blind = CliRunner().invoke(app, words)
     assert blind.exit_code == 1

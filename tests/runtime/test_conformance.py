@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,19 @@ import pytest
 import vxgraph as vx
 from tests.conformance import test_backend as suite
 from tests.conformance.bed import PLACES, Bed
+from tests.mutants.liars import (
+    AllocatesElsewhere,
+    CopiesBehindTheBack,
+    CopiesTwice,
+    DispatchesElsewhere,
+    DispatchesTwice,
+    Eager,
+    HalvesCopies,
+    SelectsNothing,
+    SkipsCopies,
+    Zeroes,
+    told,
+)
 from tests.runtime.programs import (
     bound_to,
     by_hand,
@@ -21,108 +33,15 @@ from tests.runtime.programs import (
     mlp_params,
 )
 from vxgraph.errors import ConformanceError, RunError, VxError
-from vxgraph.ir.types import Array
 from vxgraph.program.instructions import Loop
 from vxgraph.runtime.backends.numpy import NumpyBackend
-from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor
 from vxgraph.runtime.session import Session
-from vxgraph.topology.ids import Topology
 
 B = {"b": np.full(4, 10, np.float32)}
 X = {"x": np.arange(4, dtype=np.float32)}
 
 
-class SelectsNothing(NumpyBackend):
-    """Selecting a topology does nothing: everything happens in the first space (the seed's bug)."""
-
-    def _space(self, topology: Topology) -> Space:
-        return super()._space(next(iter(self._spaces)))
-
-
-class AllocatesElsewhere(NumpyBackend):
-    """Memory comes from the first space, whatever its handle says."""
-
-    def alloc(self, nbytes: int, topology: Topology) -> Buffer:
-        first = next(iter(self._spaces.values()))
-        return Buffer(self._spaces[topology], first.take(nbytes))
-
-    def free(self, buffer: Buffer, topology: Topology) -> None:
-        next(iter(self._spaces.values())).give_back(buffer.block)
-
-
-class SkipsCopies(NumpyBackend):
-    """Peer copies do nothing."""
-
-    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
-        if src_topology is None or dst_topology is None:
-            super().copy(src, dst, src_topology, dst_topology)
-
-
-class HalvesCopies(NumpyBackend):
-    """Peer copies stop half way."""
-
-    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
-        if src_topology is not None and dst_topology is not None:
-            src, dst = src[: len(src) // 2], dst[: len(dst) // 2]
-        super().copy(src, dst, src_topology, dst_topology)
-
-
-class ZeroesCopies(NumpyBackend):
-    """Peer copies write zeros, and count them as if they had copied."""
-
-    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
-        wrong = src if src_topology is None or dst_topology is None else np.zeros_like(src)
-        super().copy(wrong, dst, src_topology, dst_topology)
-
-
-class CopiesTwice(NumpyBackend):
-    """Peer copies are done twice."""
-
-    def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
-        for _ in range(2 if src_topology and dst_topology else 1):
-            super().copy(src, dst, src_topology, dst_topology)
-
-
-class CopiesBehindTheBack(NumpyBackend):
-    """Every dispatch also sends its result to the other topologies."""
-
-    def dispatch(self, *args: Any, **keywords: Any) -> Event:
-        event = super().dispatch(*args, **keywords)
-        for topology in self._spaces:
-            if topology != args[3]:
-                self._moved[args[3], topology] += 4
-        return event
-
-
-class DispatchesTwice(NumpyBackend):
-    """Every kernel runs twice."""
-
-    def dispatch(self, *args: Any, **keywords: Any) -> Event:
-        super().dispatch(*args, **keywords)
-        return super().dispatch(*args, **keywords)
-
-
-class DispatchesElsewhere(NumpyBackend):
-    """Kernels for gpu:1 run on copies of their operands in gpu:0, and say so to nobody."""
-
-    def dispatch(
-        self, kernel: Any, ins: Sequence[Tensor], outs: Sequence[Tensor], topology: Topology, **keywords: Any
-    ) -> Event:
-        if topology != vx.GPU[1]:
-            return super().dispatch(kernel, ins, outs, topology, **keywords)
-        space = self._spaces[vx.GPU[0]]
-
-        def elsewhere(tensor: Tensor) -> Tensor:
-            block = space.take(tensor.view.nbytes)
-            view = block.view(tensor.view.dtype).reshape(tensor.view.shape)
-            view[...] = tensor.view
-            return Tensor(Buffer(space, block), view)
-
-        results = [elsewhere(t) for t in outs]
-        event = super().dispatch(kernel, [elsewhere(t) for t in ins], results, vx.GPU[0], **keywords)
-        for result, out in zip(results, outs, strict=True):
-            out.view[...] = result.view
-        return event
+ZeroesCopies = told(Zeroes, Eager)
 
 
 @pytest.mark.parametrize("sabotage", [SelectsNothing, AllocatesElsewhere])
