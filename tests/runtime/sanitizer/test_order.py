@@ -125,7 +125,7 @@ def test_many_orders_of_a_right_program_find_nothing():
     found = vx.sanitize(mlp(), {"x": x}, params, orders=5, seed=3, progress=lambda k, n: done.append((k, n)))
     np.testing.assert_allclose(found.results["y"], mlp_result(x, params), rtol=1e-4, atol=1e-4)
     assert str(found) == (
-        "no hazard in 6 orders: the latest and 5 random ones from seed 3; "
+        "no hazard in 6 orders: the latest and 5 random from seed 3; "
         f"{found.calls} calls and {found.checked} pairs of accesses to the same bytes in each"
     )
     assert found.calls == len(mlp().load) + len(mlp().body)

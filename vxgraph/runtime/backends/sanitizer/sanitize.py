@@ -36,10 +36,13 @@ class Sanitized:
     checked: int  # pairs of accesses to the same bytes, in one run and its load
 
     def __str__(self) -> str:
-        return (
-            f"no hazard in {self.orders} orders: the latest and {self.orders - 1} random ones from seed {self.seed}; "
-            f"{self.calls:,} calls and {self.checked:,} pairs of accesses to the same bytes in each"
+        random = self.orders - 1
+        which = (
+            f"{self.orders} orders: the latest and {random} random from seed {self.seed}"
+            if random
+            else "the latest order"
         )
+        return f"no hazard in {which}; {self.calls:,} calls and {self.checked:,} pairs of accesses to the same bytes in each"
 
 
 def sanitize(
