@@ -372,6 +372,7 @@ MESSAGES = {
 }  # fmt: skip
 
 
+@pytest.mark.case("D03")
 @pytest.mark.parametrize("mistake", MESSAGES, ids=lambda f: f.__name__)
 def test_a_mistake_is_named_at_its_line(mistake: Callable[[vx.Value], object]):
     with pytest.raises(vx.VxError) as error, vx.Graph("g"):
@@ -417,6 +418,7 @@ TWICE = {
 }
 
 
+@pytest.mark.case("P08")
 @pytest.mark.parametrize("mistake", TWICE, ids=lambda f: f.__name__)
 def test_a_name_used_twice_is_shown_at_both_lines(mistake: Callable[[], object]):
     with pytest.raises(vx.GraphError) as error, vx.Graph("g"):

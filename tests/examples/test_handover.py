@@ -69,6 +69,7 @@ def test_rows_of_llama2_7b_in_f16_are_524288_bytes():
     assert sum(t.nbytes for t in edges) * whole.layers // 2 == 64 * 524_288
 
 
+@pytest.mark.case("D01")
 @pytest.mark.case("D02")
 @pytest.mark.parametrize("n", ["1", "half", "S - 3"])
 def test_rows_beyond_the_text_are_never_read(bed: Bed, n: str):

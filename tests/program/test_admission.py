@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import vxgraph as vx
 from examples.llama2.config import preset
-from examples.llama2.model import PLACEMENTS
+from examples.llama2.model import PLACEMENTS, Placement
 from examples.llama2.model import build as llama
 from tests.program.samples import SAMPLES
 from vxgraph.errors import AdmissionError, MachineError
@@ -238,6 +239,47 @@ def test_a_leaf_that_is_larger_than_its_device_is_named_with_its_size_and_the_ca
     assert message.startswith("big does not fit v100-16-x2\n")
     assert f"\n  on hbm0, param: 17.00 GiB at {line} (1 value such as %embed.gpu0: f16[1048576, 8704])\n" in message
     assert " 16.00 GiB " in message
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> vx.Machine:
+    """Four devices of 6 GiB."""
+    text = (Path(vx.__file__).parent / "topology/machines/h200-x4.toml").read_text(encoding="utf-8")
+    large = 'capacity = { mib = 143771, from = "measured" }'
+    assert text.count(large) == 4
+    (tmp_path / "four.toml").write_text(text.replace(large, 'capacity = { gib = 6, from = "policy" }'))
+    return vx.load_machine(str(tmp_path / "four.toml"))
+
+
+# 2 GiB of embedding, 32 layers of 0.11 GiB, 2 GiB of output weights.
+LEAFY = replace(
+    preset("llama2-7b"), dtype="f16", vocab=1 << 18, kv_heads=4, hidden=1728, tied=False, max_len=16, name="leafy"
+)
+
+
+@pytest.mark.case("P05")
+def test_leaves_larger_than_a_fair_share_leave_no_device_empty_and_none_overfull(four: vx.Machine) -> None:
+    runs = tuple(vx.GPU[layer // 8] for layer in range(32))
+    program = vx.compile(llama(LEAFY, Placement("runs", runs, runs)), four)
+    uses = [use_of(program, f"hbm{k}") for k in range(4)]
+    gib = [round(use.params / (1 << 30), 2) for use in uses]
+    assert gib == [2.88, 0.88, 0.88, 2.88]
+    assert all(use.peak <= use.capacity == 6 << 30 for use in uses)
+    hidden = [(t.src, t.dst) for t in program.transfers if t.when == "step" and t.nbytes == 4096 * 2 and t.dst]
+    assert hidden == [(vx.GPU[0], vx.GPU[1]), (vx.GPU[1], vx.GPU[2]), (vx.GPU[2], vx.GPU[3])]
+
+
+@pytest.mark.case("P05")
+def test_all_of_it_on_one_device_is_refused_with_what_it_takes(four: vx.Machine) -> None:
+    with pytest.raises(AdmissionError) as error:
+        vx.compile(llama(LEAFY, PLACEMENTS["single"](four, 32)), four)
+    head, _, row, owner, *_ = str(error.value).splitlines()
+    assert head == "leafy-single does not fit four"
+    assert row.split()[:4] == ["hbm0", "gpu:0", "7.52", "GiB"]
+    assert row.split()[-4:] == ["6.00", "GiB", "-2.02", "GiB"]
+    assert re.sub(r"py:\d+", "py:N", owner) == (
+        "  on hbm0, param: 7.52 GiB at examples/llama2/model.py:N (291 values such as %embed.gpu0: f16[262144, 4096])"
+    )
 
 
 def test_a_plan_that_does_not_fit_can_still_be_shown() -> None:
