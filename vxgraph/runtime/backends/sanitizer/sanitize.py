@@ -37,12 +37,9 @@ class Sanitized:
 
     def __str__(self) -> str:
         random = self.orders - 1
-        which = (
-            f"{self.orders} orders: the latest and {random} random from seed {self.seed}"
-            if random
-            else "the latest order"
-        )
-        return f"no hazard in {which}; {self.calls:,} calls and {self.checked:,} pairs of accesses to the same bytes in each"
+        tried = f"{self.orders} orders: the latest and {random} random from seed {self.seed}"
+        counts = f"{self.calls:,} calls and {self.checked:,} pairs of accesses to the same bytes in each"
+        return f"no hazard in {tried if random else 'the latest order'}; {counts}"
 
 
 def sanitize(
