@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+LONGEST = 500  # characters of a message: a text may hold a name of a million
 _PLAIN, _ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 
 
@@ -74,6 +75,8 @@ class Reader:
 
     def fail(self, message: str, *, loc: Loc | None = None) -> NoReturn:
         """Raises TextError here."""
+        if len(message) > LONGEST:
+            message = f"{message[:LONGEST]}... ({len(message)} characters)"
         raise TextError(message, loc=loc or self.loc)
 
     def take(self, kind: str, what: str) -> str:

@@ -138,7 +138,8 @@ class TensorType:
         for d in self.dims:
             if not isinstance(d, Dim) and (type(d) is not int or d < 0):
                 raise GraphError(f"{d!r} is no dim; wanted an int of 0 or more, or a vxgraph.Dim", loc=user_loc())
-        nbytes = math.prod(map(bound, self.dims)) * self.dtype.itemsize
+        # The product last: that of a hundred thousand large dims takes minutes.
+        nbytes = 0 if len(self.dims) > MAX_RANK else math.prod(map(bound, self.dims)) * self.dtype.itemsize
         if nbytes > MAX_SIZE or len(self.dims) > MAX_RANK:
             raise GraphError(
                 f"{self} is too large: a tensor has at most {MAX_RANK} dims and {MAX_SIZE} bytes", loc=user_loc()

@@ -15,12 +15,21 @@ A mistake is one MachineError that names the file, the table (counted from 1) an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from vxgraph.errors import MachineError
 from vxgraph.topology.model import Device, Link, Machine, Memory, Origin
 from vxgraph.topology.source import MachineFile, read_machine_file, shipped_machines
-from vxgraph.topology.tables import DeviceTable, LinkTable, MachineTables, MemoryTable, mistakes_in, read_tables
+from vxgraph.topology.tables import (
+    MAX_MISTAKES,
+    DeviceTable,
+    LinkTable,
+    MachineTables,
+    MemoryTable,
+    mistakes_in,
+    read_tables,
+)
 
 __all__ = ["load_machine", "shipped_machines"]
 
@@ -32,7 +41,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
     """
     file = read_machine_file(name_or_path)
     tables = read_tables(file)
-    if mistakes := list(_mistakes(tables)):
+    if mistakes := list(islice(_mistakes(tables), MAX_MISTAKES + 1)):
         raise mistakes_in(file, mistakes)
     return _machine(file, tables)
 
@@ -93,7 +102,10 @@ def _repeated_places(devices: list[DeviceTable]) -> Iterator[str]:
 def _link_mistakes(links: list[LinkTable], names: list[str]) -> Iterator[str]:
     first: dict[tuple[str, str], int] = {}
     for index, link in enumerate(links, 1):
-        yield from (f"[[link]] {index}: {what}" for what in _end_mistakes(link, names))
+        wrong = list(_end_mistakes(link, names))
+        yield from (f"[[link]] {index}: {what}" for what in wrong)
+        if wrong:
+            continue  # of names given thousands of times there are millions of pairs
         for src, dst in link.ends():
             if first.setdefault((src, dst), index) != index:
                 yield f"[[link]] {index}: {src} to {dst} is already [[link]] {first[src, dst]}"

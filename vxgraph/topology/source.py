@@ -10,6 +10,9 @@ from pathlib import Path
 
 from vxgraph.errors import MachineError
 
+MAX_BYTES = 2**18  # a hundred times what is shipped
+# tomllib takes time and memory by the square of a dotted key's parts: 25 s for one of 64 KiB.
+MAX_LINE = 1000
 _SHIPPED = resources.files("vxgraph.topology") / "machines"
 
 
@@ -33,7 +36,8 @@ def read_machine_file(name_or_path: str | Path) -> MachineFile:
         return _shipped(name_or_path)
     path = Path(name_or_path)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise MachineError(f"{path}: cannot read this machine file: {reason}") from None
@@ -52,12 +56,32 @@ def _shipped(name: str) -> MachineFile:
 
 def _parse(data: bytes, source: str) -> dict[str, object]:
     try:
-        return tomllib.loads(data.decode())
+        text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise MachineError(f"{source}:{line}: not UTF-8, as TOML must be") from None
+    _check_size(text, data, source)
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         what, _, where = str(error).rpartition(" (at ")
         match = re.match(r"line (\d+)", where)
         line = int(match[1]) if match else data.count(b"\n") + 1
         raise MachineError(f"{source}:{line}: not TOML: {what}") from None
+    except RecursionError:
+        raise MachineError(
+            f"{source}: its arrays or tables are nested too deep; a machine file needs three levels"
+        ) from None
+    except ValueError as error:  # a date that there is not
+        raise MachineError(f"{source}: not TOML: {error}") from None
+
+
+def _check_size(text: str, data: bytes, source: str) -> None:
+    if len(data) > MAX_BYTES:
+        raise MachineError(f"{source}: larger than {MAX_BYTES:,} bytes, which no machine file is")
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MAX_LINE:
+            raise MachineError(
+                f"{source}:{number}: a line of {len(line):,} characters; wanted at most {MAX_LINE:,}: an array may go "
+                "over several lines"
+            )

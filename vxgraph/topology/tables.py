@@ -89,15 +89,20 @@ class LinkTable(_Table):
                 yield self.dst, self.src
 
 
+MAX_TABLES = 256  # links among memories are as many as their square
+
+
 class MachineTables(_Table):
     """A whole file."""
 
     host: str = Field(examples=["the name of the memory that callers' arrays live in"])
-    memory: list[MemoryTable] = Field(min_length=1, examples=["at least one [[memory]] table"])
-    device: list[DeviceTable] = Field(min_length=1, examples=["at least one [[device]] table"])
+    memory: list[MemoryTable] = Field(min_length=1, max_length=MAX_TABLES, examples=["at least one [[memory]] table"])
+    device: list[DeviceTable] = Field(min_length=1, max_length=MAX_TABLES, examples=["at least one [[device]] table"])
     link: list[LinkTable] = Field(default_factory=list[LinkTable], examples=["[[link]] tables"])
 
 
+MAX_MISTAKES = 20  # shown
+LONGEST = 600  # characters of one of them: a file may say whatever it likes
 _TABLES: dict[str | int, type[_Table]] = {"memory": MemoryTable, "device": DeviceTable, "link": LinkTable}
 
 
@@ -110,8 +115,10 @@ def read_tables(file: MachineFile) -> MachineTables:
 
 
 def mistakes_in(file: MachineFile, mistakes: list[str]) -> MachineError:
-    """One error for one file: its first mistake is the message, further ones are details."""
-    return MachineError(f"{file.source}: {mistakes[0]}", details=tuple(mistakes[1:]))
+    """One error for one file: its first mistake is the message, further ones are details, up to MAX_MISTAKES."""
+    first, *others = [what if len(what) <= LONGEST else f"{what[:LONGEST]}..." for what in mistakes[:MAX_MISTAKES]]
+    more = ("and more",) if len(mistakes) > MAX_MISTAKES else ()
+    return MachineError(f"{file.source}: {first}", details=(*others, *more))
 
 
 def _explain(error: ErrorDetails) -> str:
@@ -133,6 +140,8 @@ def _complaint(error: ErrorDetails, model: type[_Table], named: list[str]) -> st
             return f"unknown key; wanted one of {', '.join(model.model_fields)}"
         case "literal_error":
             return f"no dtype that a device computes in; wanted {error['ctx']['expected']}"  # pyright: ignore[reportTypedDictNotRequiredAccess]
+        case "too_long":
+            return f"more than {MAX_TABLES} tables"
         case "missing":
             return f"missing; wanted {_example(model, named)}"
         case _:
