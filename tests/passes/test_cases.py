@@ -149,11 +149,11 @@ def test_p03_a_loop_moves_each_step_only_what_changes():
     program, backend = vx.compile(g, X3), NumpyBackend()
     ends = (None, vx.CPU[0], vx.CPU[1])
     with vx.Session(program, {"w0": eye, "w1": eye}, bound_to(backend, program)) as s:
-        before, total = dict.fromkeys(permutations(ends, 2), 0), {}
+        total = {}
         for n in (1, 10):
+            before = {pair: backend.moved(*pair) for pair in permutations(ends, 2)}
             s.run({"steps": np.int32(n), "h": h, "bias": h})
-            after = {pair: backend.moved(*pair) for pair in before}
-            total[n], before = {pair: after[pair] - before[pair] for pair in before}, after
+            total[n] = {pair: backend.moved(*pair) - before[pair] for pair in before}
         assert [(u.param, u.count, u.nbytes) for u in s.report.uploads] == [("w0", 1, 256), ("w1", 1, 256)]
     assert {pair: total[10][pair] - nbytes for pair, nbytes in total[1].items() if total[10][pair] != nbytes} == {
         (vx.CPU[0], vx.CPU[1]): 9 * 32,
