@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vxgraph as vx
 from tests.runtime.programs import by_hand, counting, counting_inputs
 from vxgraph.errors import HazardError, Loc
 from vxgraph.ir.types import Array, f32, i32
@@ -301,6 +302,33 @@ def test_a_kernel_that_writes_into_its_operand():
         "  kernel: dispatch %y (add) on gpu:0.compute (model.py:7)\n"
         "  a kernel writes its results, and the operand that its op donates"
     )
+
+
+class Forgets(SanitizerBackend):
+    """Kernels leave the end of their results as it was."""
+
+    def kernel(self, *args: Any) -> Any:
+        kernel = super().kernel(*args)
+        return replace(kernel, run=lambda ins, outs, sizes: kernel.run([i[:3] for i in ins], [outs[0][:3]], sizes))
+
+
+def test_a_kernel_that_does_not_write_all_of_its_result():
+    e = hazard(by_hand(), Forgets())
+    assert e.kind == "unwritten result"
+    assert str(e) == (
+        "model.py:7: dispatch %y (add) is done, but 1 elements of its result float32[4] were not written\n"
+        "  kernel: dispatch %y (add) on gpu:0.compute (model.py:7)"
+    )
+
+
+def test_a_result_that_looks_like_poison_is_a_result():
+    minus_one = np.full(4, -1, np.int32)
+    with vx.Graph("minus") as g:
+        x = vx.input("x", vx.i32[4])
+        with vx.on(G0):
+            vx.output("y", vx.maximum(x, -1))
+    with Session(vx.compile(g, vx.load_machine("h200-x2")), {}, "sanitizer") as s:
+        np.testing.assert_array_equal(s.run({"x": minus_one})["y"], minus_one)
 
 
 # Memory.

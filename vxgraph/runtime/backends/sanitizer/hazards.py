@@ -150,6 +150,16 @@ def scribbled(work: Work) -> HazardError:
     )
 
 
+def unwritten(work: Work, result: str, missing: int) -> HazardError:
+    """A kernel that is done, and left elements of a result as they were."""
+    return HazardError(
+        f"{work.what} is done, but {missing} elements of its result {result} were not written",
+        kind="unwritten result",
+        loc=work.loc,
+        details=(f"kernel: {work}",),
+    )
+
+
 def never(work: Work, name: str) -> HazardError:
     """A wait for what has not been asked for: the host would stand there for ever."""
     return HazardError(
