@@ -9,11 +9,13 @@ weights file (`examples.llama2.weights`). `param_shapes` says which tensors a mo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from vxgraph.errors import VxError
 
 DType = Literal["f32", "f16", "bf16"]
+MAX_SIZE = 2**31 - 1  # positions and token ids are i32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class LlamaConfig:
         for field in sizes:
             if getattr(self, field) < 1:
                 raise VxError(f"model {self.name!r}: {field} is {getattr(self, field)}; it must be at least 1")
+            if getattr(self, field) > MAX_SIZE:
+                raise VxError(f"model {self.name!r}: {field} is {getattr(self, field)}; it must be at most {MAX_SIZE}")
+        for field in ("rope_theta", "eps"):
+            if not (getattr(self, field) > 0 and isfinite(getattr(self, field))):
+                raise VxError(f"model {self.name!r}: {field} is {getattr(self, field)}; it must be a number above 0")
         if self.heads % self.kv_heads:
             raise VxError(
                 f"model {self.name!r}: {self.heads} heads cannot share {self.kv_heads} key/value heads evenly; "

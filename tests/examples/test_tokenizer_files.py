@@ -168,7 +168,7 @@ def test_huggingface_files_that_are_broken_are_one_message(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"eos_token_id": 9999}')
     assert refusal(tmp_path) == f"{tmp_path}: its JSON files name token 9999, but the vocabulary has {len(SPM)}"
     path.write_text('{"version":')
-    assert refusal(path) == f"{path}: not a tokenizer.json: EOF while parsing a value at line 1 column 11"
+    assert refusal(path) == f"{path}: not JSON: Expecting value: line 1 column 12 (char 11)"
 
 
 def test_a_decoder_that_is_not_known_is_refused(tmp_path: Path):

@@ -5,7 +5,8 @@ In these vocabularies a byte is written as one printable character: a space as '
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers.models import BPE
@@ -47,10 +48,23 @@ def byte_level(
             f"{source}: the pre-tokenizer {pre!r} (tokenizer.ggml.pre) is not known; known are {known}"
         )
     ids = {name: token for token, name in enumerate(names)}
-    tokenizer = Tokenizer(BPE(vocab=ids, merges=_pairs(merges, ids, source), ignore_merges=pre == "llama-bpe"))
-    tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
-    tokenizer.add_tokens([AddedToken(name, normalized=False) for name in whole])  # pyright: ignore[reportUnknownMemberType]
+    pairs = _pairs(merges, ids, source)
+    with package_errors(f"{source}: not a vocabulary of byte-level BPE"):
+        tokenizer = Tokenizer(BPE(vocab=ids, merges=pairs, ignore_merges=pre == "llama-bpe"))
+        tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
+        tokenizer.add_tokens([AddedToken(name, normalized=False) for name in whole])  # pyright: ignore[reportUnknownMemberType]
     return plain_encoder(tokenizer, source=source)
+
+
+@contextmanager
+def package_errors(what: str) -> Generator[None]:
+    """Whatever the package raises as one `CheckpointError`: plain Exceptions, and panics, which are none."""
+    try:
+        yield
+    except (VxError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise CheckpointError(f"{what}: {error!s:.200}") from None
 
 
 def plain_encoder(tokenizer: Tokenizer, *, source: str) -> Callable[[str], list[int]]:
@@ -65,7 +79,8 @@ def plain_encoder(tokenizer: Tokenizer, *, source: str) -> Callable[[str], list[
 
     def encode(text: str) -> list[int]:
         _check_bytes(text, absent, source)
-        return tokenizer.encode(text, add_special_tokens=False).ids
+        with package_errors(f"{source}: the text cannot be encoded"):
+            return tokenizer.encode(text, add_special_tokens=False).ids
 
     return encode
 

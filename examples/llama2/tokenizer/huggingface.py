@@ -6,19 +6,16 @@ Decoding is done by `base.StreamDecoder`, so the file must decode as Llama-archi
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tokenizers import Tokenizer as Package
 
 from examples.llama2.tokenizer import byte_level, score_merge
 from examples.llama2.tokenizer.base import Tokenizer, stops
-from examples.llama2.tokenizer.score_merge import Kind
+from examples.llama2.tokenizer.model_config import parse_json
+from examples.llama2.tokenizer.score_merge import BYTE, Kind
 from vxgraph.errors import CheckpointError
-
-BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def read(path: Path) -> Tokenizer:
@@ -26,13 +23,13 @@ def read(path: Path) -> Tokenizer:
 
     Raises `CheckpointError` where the file is broken, or decodes in a way that is not known here.
     """
-    try:
-        package = Package.from_file(str(path))
-    except Exception as error:  # the package raises plain Exception
-        raise CheckpointError(f"{path}: not a tokenizer.json: {error}") from None
-    decoder: dict[str, Any] = json.loads(package.to_str())["decoder"] or {}
-    special = {token.content: at for at, token in package.get_added_tokens_decoder().items() if token.special}
-    first = package.encode("a").ids[:1]
+    text = path.read_bytes()
+    decoder: Any = _settings(text, str(path)).get("decoder") or {}
+    with byte_level.package_errors(f"{path}: not a tokenizer.json"):
+        package = Package.from_buffer(text)
+        package.no_padding()
+        special = {token.content: at for at, token in package.get_added_tokens_decoder().items() if token.special}
+        first = package.encode("a").ids[:1]
     bos = first[0] if first and first[0] in special.values() else None
     return Tokenizer(
         source=str(path),
@@ -46,9 +43,22 @@ def read(path: Path) -> Tokenizer:
     )
 
 
+def _settings(text: bytes, path: str) -> dict[str, Any]:
+    """The file's JSON. Token ids are checked here: the package makes room for all up to the largest."""
+    found = parse_json(text, path)
+    model: Any = found.get("model")
+    vocab: Any = cast("dict[str, Any]", model).get("vocab") if isinstance(model, dict) else None
+    ids = list(cast("dict[str, Any]", vocab).values()) if isinstance(vocab, dict) else []
+    if too_large := [token for token in ids if isinstance(token, int) and token > len(text)]:
+        raise CheckpointError(
+            f"{path}: model.vocab has the id {too_large[0]}, which is more than a file of {len(text)} bytes has pieces"
+        )
+    return found
+
+
 def _steps(decoder: dict[str, Any]) -> dict[str, dict[str, Any]]:
     steps = decoder.get("decoders", [decoder] if decoder else [])
-    return {step["type"]: step for step in steps}
+    return {step["type"]: step for step in steps}  # as the package has read them too
 
 
 def _space_prefix(decoder: dict[str, Any]) -> bool:

@@ -62,21 +62,29 @@ def _ids(config: Json, key: str) -> list[int]:
 def _template(naming: Json, folder: Path) -> str | None:
     """One template, or the one called "default" of several."""
     file = folder / "chat_template.jinja"
-    if file.exists():
-        return file.read_text(encoding="utf-8")
+    if file.is_file():
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise CheckpointError(f"{file}: not a text in UTF-8") from None
     found = naming.get("chat_template")
     if isinstance(found, list):
-        named = {entry["name"]: entry["template"] for entry in cast("list[dict[str, str]]", found)}
-        return named.get("default")
+        several = [cast("Json", entry) for entry in cast("list[Any]", found) if isinstance(entry, dict)]
+        found = next((entry.get("template") for entry in several if entry.get("name") == "default"), None)
     return found if isinstance(found, str) else None
 
 
 def _json(path: Path) -> Json:
-    if not path.exists():
-        return {}
+    return parse_json(path.read_bytes(), str(path)) if path.is_file() else {}
+
+
+def parse_json(text: bytes, path: str) -> Json:
+    """The object of settings that a file holds. Raises `CheckpointError` where it holds none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        found = json.loads(text.decode())
+    except RecursionError:
+        raise CheckpointError(f"{path}: not JSON that can be read: it is nested too deep") from None
+    except ValueError as error:  # also a number of more digits than Python reads
         raise CheckpointError(f"{path}: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise CheckpointError(f"{path}: holds a {type(found).__name__}, not an object of settings")

@@ -28,7 +28,7 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
 
 def _open_folder(folder: Path) -> Tokenizer:
     for name in IN_FOLDER:
-        if (folder / name).exists():
+        if (folder / name).is_file():
             return _open_file(folder / name)
     raise CheckpointError(f"{folder}: no tokenizer in this folder; wanted one of {', '.join(IN_FOLDER)}")
 

@@ -17,6 +17,7 @@ from enum import IntEnum
 
 from vxgraph.errors import CheckpointError
 
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 
@@ -90,7 +91,7 @@ class ScoreMerge:
 def score_merge(
     names: Sequence[str], scores: Sequence[float], kinds: Sequence[int], *, space_prefix: bool, source: str
 ) -> ScoreMerge:
-    """The encoder of a vocabulary of `names`, by id. Raises `CheckpointError` where a byte has no piece."""
+    """The encoder of a vocabulary of `names`, by id. Raises `CheckpointError` where a byte has no piece, or is none."""
     merging = (Kind.NORMAL, Kind.USER_DEFINED, Kind.UNUSED)
     ids = {name: token for token, (name, kind) in enumerate(zip(names, kinds, strict=True)) if kind in merging}
     whole = frozenset(name for name, kind in zip(names, kinds, strict=True) if kind == Kind.USER_DEFINED and name)
@@ -101,6 +102,8 @@ def score_merge(
             f"{source}: the vocabulary has no piece {missing[0]}"
             f" ({len(missing)} of the 256 bytes are missing), so not every text can be encoded"
         )
+    if other := [name for name in byte_ids if not BYTE.fullmatch(name)]:
+        raise CheckpointError(f"{source}: the piece {other[0]!r:.60} is said to be a byte; those are <0x00> to <0xFF>")
     return ScoreMerge(ids, scores, tuple(byte_ids[f"<0x{byte:02X}>"] for byte in range(256)), whole, space_prefix)
 
 

@@ -21,6 +21,7 @@ from vxgraph.errors import CheckpointError
 
 Field = int | bytes
 BPE = 2
+_LAST_SHIFT = 56  # of a varint of ten bytes, the one before its last
 
 
 def read(path: Path) -> Tokenizer:
@@ -29,20 +30,25 @@ def read(path: Path) -> Tokenizer:
         fields = list(_fields(path.read_bytes()))
         pieces = [_piece(_message(value)) for number, value in fields if number == 1]
         trainer, normaliser = (_message(b"".join(_bytes(v) for n, v in fields if n == wanted)) for wanted in (2, 3))
+        bos, eos = _token(trainer.get(41, 1)), _token(trainer.get(42, 2))
     except (ValueError, IndexError, struct.error):
         raise CheckpointError(f"{path}: not a SentencePiece model, or cut off; fetch it again") from None
     _check(pieces, trainer, normaliser, str(path))
     names, scores, kinds = zip(*pieces, strict=True)
-    special = {name: token for token, name in enumerate(names) if kinds[token] == Kind.CONTROL and name}
+    for key, token in (("bos_id", bos), ("eos_id", eos)):
+        if token is not None and token >= len(pieces):
+            raise CheckpointError(f"{path}: {key} is {token}, but the vocabulary has {len(pieces)} pieces")
     space = bool(normaliser.get(3, 1))
+    encode = score_merge(names, scores, kinds, space_prefix=space, source=str(path))
+    special = {name: token for token, name in enumerate(names) if kinds[token] == Kind.CONTROL and name}
     return Tokenizer(
         source=str(path),
         pieces=tuple(map(printed, names, kinds)),
         special=special,
-        encode_text=score_merge(names, scores, kinds, space_prefix=space, source=str(path)),
-        bos_id=_token(trainer.get(41, 1)),
+        encode_text=encode,
+        bos_id=bos,
         add_bos=True,
-        stop_ids=stops(special, _token(trainer.get(42, 2))),
+        stop_ids=stops(special, eos),
         space_prefix=space,
     )
 
@@ -115,6 +121,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Field]]:
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while data[at] & 0x80:
+        if shift > _LAST_SHIFT:
+            raise ValueError("a varint of more than 64 bits")
         value |= (data[at] & 0x7F) << shift
         shift, at = shift + 7, at + 1
     return value | data[at] << shift, at + 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -107,8 +107,8 @@ def gguf_config(header: GgufHeader) -> LlamaConfig:
             eps=metadata.get("llama.attention.layer_norm_rms_epsilon", float),
             tied=all(tensor.name != _OUTER["lm_head"] for tensor in header.tensors),
             dtype="f32",
-            bos_id=header.metadata.get("tokenizer.ggml.bos_token_id"),
-            stop_ids=_stop_ids(header),
+            bos_id=_token_id(metadata, "bos"),
+            stop_ids=_stop_ids(metadata),
         )
 
 
@@ -123,9 +123,10 @@ class _Metadata:
         if value is None:
             raise CheckpointError(f"{self.header.path}: key {key!r} is missing")
         if type(value) is not kind:
-            raise CheckpointError(f"{self.header.path}: key {key!r} is {value!r}; wanted {_KINDS[kind]}")
+            raise CheckpointError(f"{self.header.path}: key {key!r} is {value!r:.60}; wanted {_KINDS[kind]}")
         # Stored as f32: 1e-5 comes back as 9.999999747378752e-06. The shortest decimal is what its writer meant.
-        return kind(str(np.float32(value))) if kind is float else value
+        with np.errstate(over="ignore"):  # of an f64: the configuration says what is wrong with infinity
+            return kind(str(np.float32(value))) if kind is float else value
 
 
 _KINDS = {int: "an integer", float: "a number", str: "a text"}
@@ -156,13 +157,19 @@ def _head_dim(header: GgufHeader, metadata: _Metadata, dim: int, heads: int) -> 
 
 
 def _vocab(metadata: _Metadata) -> int:
-    tokens: list[str] = metadata.header.metadata.get("tokenizer.ggml.tokens", [])
-    return metadata.get("llama.vocab_size", int, len(tokens) or None)
+    tokens: Any = metadata.header.metadata.get("tokenizer.ggml.tokens")
+    listed = len(cast("list[Any]", tokens)) if isinstance(tokens, list) else 0
+    return metadata.get("llama.vocab_size", int, listed or None)
 
 
-def _stop_ids(header: GgufHeader) -> tuple[int, ...]:
-    keys = (f"tokenizer.ggml.{end}_token_id" for end in ("eos", "eot", "eom"))
-    return tuple(dict.fromkeys(header.metadata[key] for key in keys if key in header.metadata))
+def _stop_ids(metadata: _Metadata) -> tuple[int, ...]:
+    found = (_token_id(metadata, end) for end in ("eos", "eot", "eom"))
+    return tuple(dict.fromkeys(token for token in found if token is not None))
+
+
+def _token_id(metadata: _Metadata, name: str) -> int | None:
+    key = f"tokenizer.ggml.{name}_token_id"
+    return metadata.get(key, int) if key in metadata.header.metadata else None
 
 
 def _stored(gguf: ModuleType, header: GgufHeader, tensor: TensorInfo) -> Stored:

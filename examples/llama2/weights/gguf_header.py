@@ -23,6 +23,8 @@ _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _DEFAULT_ALIGNMENT = 32
+_MAX_DIMS = 4  # GGML_MAX_DIMS
+_MAX_NESTING = 8  # arrays in arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +104,23 @@ class _Cursor:
         except UnicodeDecodeError:
             raise CheckpointError(f"{self.path}: {what} is not UTF-8: {raw[:40]!r}") from None
 
-    def value(self, kind: int, what: str) -> Any:
+    def value(self, kind: int, what: str, depth: int = 0) -> Any:
         if kind == _STRING:
             return self.text(what)
         if kind == _ARRAY:
-            return self.array(what)
+            return self.array(what, depth + 1)
         if kind not in _SCALARS:
             raise CheckpointError(f"{self.path}: {what} has value type {kind}, which GGUF does not have")
         return self.scalar(_SCALARS[kind], what)
 
-    def array(self, what: str) -> list[Any]:
+    def array(self, what: str, depth: int) -> list[Any]:
+        if depth > _MAX_NESTING:
+            raise CheckpointError(f"{self.path}: {what} has arrays nested more than {_MAX_NESTING} deep")
         kind = self.scalar("I", what)
         count = self.scalar("Q", what)
         if kind in _SCALARS:
             return list(self.scalars(_SCALARS[kind], count, what))
-        return [self.value(kind, what) for _ in range(count)]
+        return [self.value(kind, what, depth) for _ in range(count)]
 
 
 def _read_metadata(cursor: _Cursor, count: int) -> dict[str, Any]:
@@ -137,7 +141,10 @@ def _read_tensors(cursor: _Cursor, count: int) -> list[TensorInfo]:
         if name in tensors:
             raise CheckpointError(f"{cursor.path}: tensor {name!r} stands twice")
         what = f"the entry of tensor {name!r}"
-        dims = cursor.scalars("Q", cursor.scalar("I", what), what)
+        rank = cursor.scalar("I", what)
+        if rank > _MAX_DIMS:
+            raise CheckpointError(f"{cursor.path}: tensor {name!r} has {rank} dims; GGUF has at most {_MAX_DIMS}")
+        dims = cursor.scalars("Q", rank, what)
         kind, offset = cursor.scalar("I", what), cursor.scalar("Q", what)
         tensors[name] = TensorInfo(name, tuple(reversed(dims)), kind, offset)
     return list(tensors.values())

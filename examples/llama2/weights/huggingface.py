@@ -20,6 +20,7 @@ from examples.llama2.weights.huggingface_config import config_from_huggingface
 from examples.llama2.weights.safetensors_header import TensorEntry, read_safetensors
 from vxgraph.errors import CheckpointError
 
+_LONGEST_NAME = 255  # what file systems take; asking for a longer one is an error of its own
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _FLOATS: Mapping[str, DType] = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 _OUTER = {"embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
@@ -48,8 +49,12 @@ def open_huggingface(path: Path, dtype: DType | None = None) -> Checkpoint:
     With tied embeddings the embedding is the output layer, also where the files hold a `lm_head.weight`.
     """
     config = config_from_huggingface(path / "config.json")
-    names = {param: _file_name(param) for param in param_shapes(config)}
     found = {entry.name: _stored(file, entry) for file, entry in _entries(path) if not _unused(config, entry.name)}
+    if config.layers > len(found):
+        raise CheckpointError(
+            f"{path / 'config.json'}: num_hidden_layers: {config.layers}, but the weights are {len(found)} tensors"
+        )
+    names = {param: _file_name(param) for param in param_shapes(config)}
     return assemble(path, config, names, found, dtype)
 
 
@@ -85,6 +90,8 @@ def _sharded(path: Path, index: Path) -> Iterator[tuple[Path, TensorEntry]]:
 def _read_index(index: Path) -> dict[str, str]:
     try:
         return _Index.model_validate_json(index.read_bytes()).weight_map
+    except OSError as error:
+        raise CheckpointError(f"{index}: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "not an index"
@@ -92,7 +99,7 @@ def _read_index(index: Path) -> dict[str, str]:
 
 
 def _read_shard(path: Path, index: Path, shard: str, name: str) -> dict[str, TensorEntry]:
-    if Path(shard).name != shard or not (path / shard).is_file():
+    if Path(shard).name != shard or len(shard) > _LONGEST_NAME or not (path / shard).is_file():
         raise CheckpointError(
             f"{path / shard}: the file is missing; {index.name} says that it holds tensor {name!r}",
             details=("download it again",),

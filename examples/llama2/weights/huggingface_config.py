@@ -9,9 +9,9 @@ rotary scaling, a sliding window) is an error: ignored, it would give fluent, wr
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AliasChoices, BaseModel, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, PositiveInt, ValidationError
 
 from examples.llama2.config import DType, LlamaConfig, RopeScaling
 from examples.llama2.weights.checkpoint import blame
@@ -23,17 +23,20 @@ MODEL_TYPES = ("llama", "mistral")
 _DTYPES: dict[str, DType] = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class _Rope(BaseModel):
     """`rope_scaling`, or `rope_parameters` as transformers 5 writes it."""
 
     kind: str = Field(validation_alias=AliasChoices("rope_type", "type"))
-    rope_theta: PositiveFloat | None = None
+    rope_theta: Positive | None = None
 
 
 class _Llama3Rope(BaseModel):
-    factor: PositiveFloat
-    low_freq_factor: PositiveFloat
-    high_freq_factor: PositiveFloat
+    factor: Positive
+    low_freq_factor: Positive
+    high_freq_factor: Positive
     original_max_position_embeddings: PositiveInt
 
 
@@ -47,8 +50,8 @@ class _HfConfig(BaseModel):
     head_dim: PositiveInt | None = None
     vocab_size: PositiveInt
     max_position_embeddings: PositiveInt
-    rms_norm_eps: PositiveFloat
-    rope_theta: PositiveFloat = 10000.0
+    rms_norm_eps: Positive
+    rope_theta: Positive = 10000.0
     rope: dict[str, Any] | None = Field(None, validation_alias=AliasChoices("rope_scaling", "rope_parameters"))
     tie_word_embeddings: bool = False
     attention_bias: bool = False

@@ -13,11 +13,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from examples.llama2.weights.checkpoint import Bytes, map_file
 from vxgraph.errors import CheckpointError
 
+MAX_DIMS = 8  # the product of a hundred thousand large ones takes minutes
 _DTYPE_BYTES = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"), 1),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
@@ -38,7 +39,7 @@ class TensorEntry:
 
 class _Entry(BaseModel):
     dtype: str
-    shape: list[NonNegativeInt]
+    shape: list[NonNegativeInt] = Field(max_length=MAX_DIMS)
     data_offsets: tuple[NonNegativeInt, NonNegativeInt]
 
 
