@@ -63,38 +63,41 @@ class Marked(NamedTuple):
     anywhere: bool
 
 
+FILES = [path for path in sorted(TESTS.rglob("test_*.py")) if path != Path(__file__)]
+
+
 @cache
 def marked() -> tuple[Marked, ...]:
     """Every case's mark, read from the files of the tests."""
-    return tuple(mark for path in sorted(TESTS.rglob("test_*.py")) for mark in _marks_in(path))
+    return tuple(mark for path in FILES if "mark.case(" in path.read_text(encoding="utf-8") for mark in _in_file(path))
 
 
-def _marks_in(path: Path) -> Iterator[Marked]:
-    text = path.read_text(encoding="utf-8")
-    if path == Path(__file__) or "mark.case" not in text:
-        return
-    body = ast.parse(text).body
-    everywhere = {
-        w for node in body if isinstance(node, ast.Assign) and "pytestmark" in _words(node) for w in _words(node)
-    }
+def _in_file(path: Path) -> Iterator[Marked]:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    of_all = [_words(node) for node in body if isinstance(node, ast.Assign) and "pytestmark" in _words(node)]
     for node in body:
         if isinstance(node, ast.FunctionDef):
-            own = {w for d in node.decorator_list if not _gives_data(d) for w in _words(d)}
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.case":
-                    (name,) = decorator.args
-                    test = f"{path.relative_to(TESTS)}::{node.name}"
-                    yield Marked(ast.literal_eval(name), test, not (everywhere | own) & SOMEWHERE)
+            limits = SOMEWHERE & _limits(node).union(*of_all)
+            for case in _cases(node):
+                yield Marked(case, f"{path.relative_to(TESTS)}::{node.name}", not limits)
+
+
+def _cases(test: ast.FunctionDef) -> Iterator[str]:
+    for decorator in test.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.case":
+            (name,) = decorator.args
+            yield ast.literal_eval(name)
+
+
+def _limits(test: ast.FunctionDef) -> set[str]:
+    """The words of its marks, and `skip` where its body may."""
+    own = [_words(d) for d in test.decorator_list if not {"parametrize", "given"} & _words(d)]  # those mark rows
+    return ({"skip"} & set().union(*map(_words, test.body))).union(*own)
 
 
 def _words(tree: ast.AST) -> set[str]:
     """Names and attributes, such as `gpu` of `pytest.mark.gpu`."""
     return set(re.findall(r"\w+", ast.unparse(tree)))
-
-
-def _gives_data(decorator: ast.expr) -> bool:
-    """A mark inside it is that of a row and not of the test."""
-    return {"parametrize", "given"} & _words(decorator) != set()
 
 
 def test_every_core_case_has_a_test_that_runs_on_any_machine() -> None:
@@ -108,3 +111,4 @@ def test_every_case_beside_the_core_has_a_test() -> None:
 def test_a_mark_names_a_case_and_stands_on_a_test() -> None:
     assert {mark.case for mark in marked()} - CORE.keys() - EXTRA.keys() == set()
     assert [mark.test for mark in marked() if "::test_" not in mark.test] == []
+    assert len(marked()) == sum(path.read_text(encoding="utf-8").count("mark.case(") for path in FILES)
