@@ -497,4 +497,4 @@ def test_a_session_that_closes_ends_its_suspended_stream() -> None:
         next(stream)
     with pytest.raises(RunError) as e:
         _ = stream.results
-    assert str(e.value) == "the stream has no results yet: iterate it to its end"
+    assert str(e.value) == "the stream has no results: its run was ended early"

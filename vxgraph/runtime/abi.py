@@ -155,3 +155,15 @@ class Follower(Protocol):
     def step(self, loop: Loop, at: Literal["enter", "again", "leave"]) -> None:
         """A loop is entered, has done a step, or is left."""
         ...
+
+
+@runtime_checkable
+class Recovers(Protocol):
+    """What a backend may be besides: one that goes on after a call that ended half-way (Ctrl-C, a driver's error).
+
+    A session whose backends are not all of this kind closes after such a run.
+    """
+
+    def recover(self) -> bool:
+        """Returns when all that was issued is done, whoever asked for it; whether the backend can go on."""
+        ...

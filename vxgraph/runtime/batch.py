@@ -27,9 +27,10 @@ class Batcher:
         """The block with its runs of launches batched where the backends take them."""
         key = tuple(map(id, block.steps))  # steps without symbols are the same objects for all sizes
         if key not in self._blocks:
+            while len(self._blocks) >= KEPT:
+                self._blocks.popitem(last=False)  # first: a backend frees its batches before it makes others
             self._blocks[key] = (block, self._batched(block, sizes))
-            if len(self._blocks) > KEPT:
-                self._blocks.popitem(last=False)
+        self._blocks.move_to_end(key)
         return self._blocks[key][1]
 
     def _batched(self, block: Block, sizes: Sizes) -> Block:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from time import perf_counter
 from typing import Literal, assert_never
 
 import numpy as np
 
-from vxgraph.errors import HazardError, RunError, VxError
+from vxgraph.errors import BindError, HazardError, RunError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Download, Loop, TransferPeer, Upload
 from vxgraph.program.model import Program
-from vxgraph.runtime.abi import Backend, Buffer, Event, Follower
+from vxgraph.runtime.abi import Backend, Buffer, Event, Follower, Recovers
 from vxgraph.runtime.batch import Batcher
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.params import ParamFeed
@@ -33,40 +34,65 @@ Progress = Callable[[str, int, int], None]  # the param, bytes uploaded, bytes i
 
 
 class Executor:
-    """A program on its devices. `audit` stops at the first difference from the plan."""
+    """A program on its devices, once it is opened. `audit` stops at the first difference from the plan."""
 
     def __init__(self, program: Program, binding: Binding, *, audit: bool, trace: bool) -> None:
         self.program = program
+        self._binding = binding
         self.backends: dict[Topology, Backend] = {t: binding.devices[t][0] for t in program.topologies}
         self._distinct = list({id(b): b for b in self.backends.values()}.values())
         self._followers = [b for b in self._distinct if isinstance(b, Follower)]
         self.names: dict[Topology, str] = {}
         self._watch = Watch(self.backends, audit=audit, trace=trace)
         self._arenas: dict[Topology, Buffer] = {}
+        self._undo: list[Callable[[], None]] = []  # what closing does, the last first
         self._batcher = Batcher()
+        self._last: Run | None = None
+
+    def open(self) -> None:
+        """Opens and allocates every arena, and looks every kernel up; where it fails, `drop` undoes what was done."""
+        for arena in self.program.arenas:
+            self._open(arena.topology)
+            self._arenas[arena.topology] = buffer = self.backends[arena.topology].alloc(arena.nbytes, arena.topology)
+            self._undo.append(partial(self.backends[arena.topology].free, buffer, arena.topology))
+        self._load = Preparer(self.program, self.program.load, self.backends, self._arenas)
+        self._body = Preparer(self.program, self.program.body, self.backends, self._arenas)
+
+    def _open(self, topology: Topology) -> None:
+        backend, target = self._binding.devices[topology]
+        first = all(self.backends[t] is not backend for t in self.names)
+        if first:
+            self._undo.append(backend.close)
         try:
-            self._open(binding)
-            self._load = Preparer(program, program.load, self.backends, self._arenas)
-            self._body = Preparer(program, program.body, self.backends, self._arenas)
-        except BaseException:
-            with suppress(VxError):
-                self.close()
+            self.names[topology] = backend.open(topology, target)
+        except BindError:
+            if first:  # what is open there is another session's
+                self._undo.pop()
             raise
 
-    def _open(self, binding: Binding) -> None:
-        for arena in self.program.arenas:
-            backend, target = binding.devices[arena.topology]
-            self.names[arena.topology] = backend.open(arena.topology, target)
-            self._arenas[arena.topology] = backend.alloc(arena.nbytes, arena.topology)
-
     def close(self) -> None:
-        """Frees what was allocated and closes the backends, all of them, whatever one of them says."""
-        with ExitStack() as stack:
-            for backend in self._distinct:
-                stack.callback(backend.close)
-            for topology, buffer in self._arenas.items():
-                stack.callback(self.backends[topology].free, buffer, topology)
-            self._arenas.clear()
+        """Frees what was allocated and closes the backends, all of them, and then raises what was found first.
+
+        After an interrupt a second call goes on where the first one ended; a third has nothing left to do.
+        """
+        first: Exception | None = None
+        while self._undo:
+            try:
+                self._undo[-1]()
+            except Exception as error:
+                first = first or error
+            self._undo.pop()
+        if first is not None:
+            raise first
+
+    def drop(self) -> None:
+        """Closes after a first cause: what is found in doing so is not told. One interrupt is gone on from."""
+        try:
+            with suppress(Exception):
+                self.close()
+        finally:
+            with suppress(Exception):
+                self.close()
 
     def load(self, feed: ParamFeed, progress: Progress | None) -> Execution:
         """Makes the params resident."""
@@ -87,20 +113,38 @@ class Executor:
 
     def begin(self, args: Mapping[str, Array], sizes: Sizes) -> Run:
         """A run that is about to start."""
-        return self._begin(self._body, "run", args, sizes)
+        self._last = run = self._begin(self._body, "run", args, sizes)
+        return run
+
+    def recover(self) -> str | None:
+        """After a run that ended half-way: what that was, if the backends cannot go on; None where they can."""
+        run = self._last
+        if run is None or run.over:
+            return None
+        try:
+            whole = all(isinstance(b, Recovers) and b.recover() for b in self._distinct)
+        except Exception:  # a driver that knows nothing but its error any more
+            whole = False
+        run.over = whole
+        return None if whole else run.cause
 
     def walk(self, run: Run) -> Generator[Emitted, None, dict[str, Array]]:
         """Runs the body; yields what is emitted and returns the results, all of them the caller's own arrays."""
         steps = self._walk(run)
+        # The caller's thread is the caller's between steps, and float errors are the context's: whatever an interrupt
+        # keeps from being given back ends with it.
+        inside = copy_context()
         try:
             while True:
-                with self._scope():  # left before each yield: the caller's thread is the caller's
-                    emitted = next(steps)
-                yield emitted
+                yield inside.run(self._step, steps)
         except StopIteration as end:
             return end.value
         finally:
-            steps.close()
+            inside.run(steps.close)
+
+    def _step(self, steps: Generator[Emitted, None, dict[str, Array]]) -> Emitted:
+        with self._scope():
+            return next(steps)
 
     @contextmanager
     def _scope(self) -> Generator[None]:
@@ -115,11 +159,13 @@ class Executor:
             yield from self._steps(block, run, None)
             run.settle(block.tails)
             results = self._results(run)
-            run.execution.finished = True
-        finally:
-            if not run.execution.finished:
-                run.give_up()
             self._end(run)
+        except BaseException as error:
+            run.give_up(error)
+            with suppress(Exception):
+                self._end(run)
+            raise
+        run.over = run.execution.finished = True
         return results
 
     def _begin(

@@ -39,6 +39,9 @@ class ParamFeed(Mapping[str, Array]):
             self._held[name] = array
         return array
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._wanted  # not by asking for the array
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._wanted)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from vxgraph.errors import BindError
+from vxgraph.errors import BindError, RunError
 from vxgraph.ir.types import Sizes, TensorType, dims_in
 from vxgraph.program.instructions import (
     Dispatch,
@@ -26,7 +26,7 @@ from vxgraph.program.instructions import (
     reads,
     writes,
 )
-from vxgraph.program.model import Program
+from vxgraph.program.model import Program, Slot
 from vxgraph.runtime.abi import Backend, Buffer, Kernel, Tensor
 from vxgraph.runtime.record import Pair
 from vxgraph.topology.ids import Topology
@@ -120,6 +120,7 @@ class Preparer:
         backends: Mapping[Topology, Backend],
         arenas: Mapping[Topology, Buffer],
     ) -> None:
+        self._name = program.name
         self._slots = program.slot_of
         self._instructions = instructions
         self._backends = backends
@@ -176,7 +177,7 @@ class Preparer:
     def _symbols_of(self, instr: Queued, index: int) -> tuple[str, ...]:
         """The symbols that the instruction depends on, through its values' types or its op's attributes."""
         if index not in self._symbols:
-            types = (self._slots[v].type for v in (*reads(instr), *writes(instr)))
+            types = (self._slot(v).type for v in (*reads(instr), *writes(instr)))
             found = {d.name for t in types for d in t.symbols}
             if isinstance(instr, Dispatch):
                 found.update(d.name for value in vars(instr.op).values() for d in dims_in(value) if d.symbolic)
@@ -212,13 +213,18 @@ class Preparer:
         own = tuple(name for backend, name in before if backend is mine)
         return own, tuple(tail for tail in before if tail[0] is not mine)
 
+    def _slot(self, value: str) -> Slot:
+        if value not in self._slots:
+            raise RunError(f"%{value} has no slot in {self._name!r}: no memory is planned for it")
+        return self._slots[value]
+
     def _tensor(self, value: str, sizes: Sizes) -> Tensor:
-        slot = self._slots[value]
+        slot = self._slot(value)
         t = slot.topology
         return self._backends[t].tensor(self._arenas[t], slot.offset, slot.type.dtype, slot.type.shape(sizes), t)
 
     def _kernel(self, instr: Dispatch) -> Kernel:
-        ins: tuple[TensorType, ...] = tuple(self._slots[v].type for v in instr.inputs)
+        ins: tuple[TensorType, ...] = tuple(self._slot(v).type for v in instr.inputs)
         try:
             return self._backends[instr.topology].kernel(instr.op, ins, instr.types, instr.topology)
         except BindError as error:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from threading import Lock
+from inspect import GEN_CLOSED, getgeneratorstate
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from vxgraph.runtime.inputs import check_args
 from vxgraph.runtime.params import ParamFeed
 from vxgraph.runtime.record import Execution
 from vxgraph.runtime.report import Report
+from vxgraph.runtime.turns import Turn, Turns
 from vxgraph.topology.ids import Topology
 
 
@@ -38,6 +39,9 @@ class Session:
     instruction, compares both ends of every transfer, and stops at the first difference; without it each instruction is
     observed once. `trace` keeps events for `report.chrome_trace()`. After every upload `progress` is called with the
     param, the bytes done and the bytes in all.
+
+    After Ctrl-C in a run the session runs again, or where a backend cannot go on from the middle of a call it is closed
+    and says so; Ctrl-C while it is made or closed leaves nothing open.
 
     Raises BindError where a topology has no device or an op no kernel, RunError where params do not fit.
     """
@@ -57,16 +61,16 @@ class Session:
         feed = ParamFeed(program, params or {})
         self.program = program
         self.note = binding.note
-        self._lock = Lock()
-        self._closed = False
+        self._turns = Turns()
+        self._closed: str | None = None  # why
         self._streams: WeakSet[Stream] = WeakSet()
         self._run: Execution | None = None
         self._executor = Executor(program, binding, audit=audit, trace=trace)
         try:
+            self._executor.open()
             self._load = self._executor.load(feed, progress)
         except BaseException:
-            with suppress(VxError):
-                self.close()
+            self._executor.drop()
             raise
 
     def __enter__(self) -> Self:
@@ -78,12 +82,17 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Ends streams that were not exhausted and frees the devices; a second call does nothing."""
-        if not self._closed:
-            for stream in list(self._streams):
-                stream.close()
-            self._closed = True
+        """Ends streams that were not exhausted and frees the devices; a second call does nothing.
+
+        RunError where another thread is in the middle of a step.
+        """
+        for stream in list(self._streams):
+            stream.close()
+        self._closed = self._closed or ""
+        try:
             self._executor.close()
+        finally:
+            self._executor.drop()  # what an interrupt left
 
     @property
     def bindings(self) -> dict[Topology, str]:
@@ -102,9 +111,12 @@ class Session:
         """
         stream = self.stream(inputs)
         emitted: dict[str, list[Array]] = {name: [] for name in self._emits}
-        for group in stream:
-            for name, array in group.items():
-                emitted[name].append(array)
+        try:
+            for group in stream:
+                for name, array in group.items():
+                    emitted[name].append(array)
+        finally:
+            stream.close()
         return {**stream.results, **{name: self._stack(name, found, stream.sizes) for name, found in emitted.items()}}
 
     def stream(self, inputs: Mapping[str, Any] | None = None) -> Stream:
@@ -113,24 +125,31 @@ class Session:
         The inputs are checked at once; nothing runs before the first iteration. They must not change until the end.
         """
         args, sizes = check_args(self.program, inputs or {})
-        stream = Stream(self._walk(args, sizes), sizes)
+        turn = Turn()
+        turn.walk = self._walk(turn, args, sizes)
+        stream = Stream(turn.walk, sizes)
+        turn.holder = ref(stream)
         self._streams.add(stream)
         return stream
 
-    def _walk(self, args: dict[str, Array], sizes: Sizes) -> Generator[Emitted, None, dict[str, Array]]:
-        if self._closed:
-            raise RunError(f"the session of {self.program.name!r} is closed")
-        if not self._lock.acquire(blocking=False):
+    def _walk(self, turn: Turn, args: dict[str, Array], sizes: Sizes) -> Generator[Emitted, None, dict[str, Array]]:
+        self._want_open()
+        if not self._turns.take(turn):
             raise RunError(
                 f"the session of {self.program.name!r} is running already; exhaust or close its stream, "
                 "or make a second session"
             )
-        try:
-            run = self._executor.begin(args, sizes)
-            self._run = run.execution
-            return (yield from self._executor.walk(run))
-        finally:
-            self._lock.release()
+        if (cause := self._executor.recover()) is not None:
+            self._closed = f": a run ended half-way ({cause}), and its devices cannot go on from there; make a new one"
+            self._executor.drop()
+            self._want_open()
+        run = self._executor.begin(args, sizes)
+        self._run = run.execution
+        return (yield from self._executor.walk(run))
+
+    def _want_open(self) -> None:
+        if self._closed is not None:
+            raise RunError(f"the session of {self.program.name!r} is closed{self._closed}")
 
     @property
     def _emits(self) -> dict[str, str]:
@@ -145,7 +164,8 @@ class Session:
 
 
 class Stream(Iterator[Emitted]):
-    """What a run emits, as it is emitted; `results` once it is exhausted. Closing it early ends the run."""
+    """What a run emits, as it is emitted; `results` once it is exhausted. Closing it early ends the run, and so does an
+    exception in a step."""
 
     def __init__(self, walk: Generator[Emitted, None, dict[str, Array]], sizes: Sizes) -> None:
         self.sizes = sizes
@@ -162,16 +182,30 @@ class Stream(Iterator[Emitted]):
             if self._results is None:
                 self._results = end.value
             raise StopIteration from None
+        except BaseException:
+            self.close()  # an interrupt may have come when the step was done, and lost what it emitted
+            raise
+
+    def __del__(self) -> None:
+        self._walk.close()
 
     def close(self) -> None:
-        """Ends the run where it stands; the session can run again."""
-        self._walk.close()
+        """Ends the run where it stands; the session can run again. RunError where another thread is in a step of it."""
+        try:
+            self._walk.close()
+        except ValueError:  # the generator is being executed
+            raise RunError("the stream is in the middle of a step in another thread: end it there, or wait") from None
 
     @property
     def results(self) -> dict[str, Array]:
-        """The results by name; RunError before the run has ended."""
+        """The results by name; RunError before the run has ended, and where it was ended early."""
         if self._results is None:
-            raise RunError("the stream has no results yet: iterate it to its end")
+            ended = getgeneratorstate(self._walk) == GEN_CLOSED
+            raise RunError(
+                "the stream has no results: its run was ended early"
+                if ended
+                else "the stream has no results yet: iterate it to its end"
+            )
         return self._results
 
 

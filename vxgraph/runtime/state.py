@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
-from vxgraph.errors import VxError
+from vxgraph.errors import RunError, VxError
 from vxgraph.ir.types import Array
 from vxgraph.program.instructions import Download, TransferPeer
 from vxgraph.runtime.abi import Event
@@ -19,7 +18,10 @@ from vxgraph.runtime.record import Counts, Execution
 
 @dataclass(slots=True)
 class Run:
-    """The state of one walk."""
+    """The state of one walk.
+
+    `over` says that nothing of it is under way and that no call ended half-way; `cause` is what ended it.
+    """
 
     execution: Execution
     preparer: Preparer
@@ -28,10 +30,14 @@ class Run:
     began: float = field(default_factory=perf_counter)
     made: dict[str, Array] = field(default_factory=dict[str, Array])  # host values that the run itself made
     events: dict[str, Event] = field(default_factory=dict[str, Event])
+    over: bool = False
+    cause: str = "an interrupt"
 
     def host(self, name: str) -> Array:
-        """A host value, once it has arrived."""
+        """A host value, once it has arrived; RunError where nothing brings it."""
         if name not in self.made:
+            if name not in self.given:
+                raise RunError(f"%{name} is not on the host: nothing downloads it before it is used")
             return self.given[name]
         if name in self.events:
             self.preparer.event_backend(name).wait(self.events[name])
@@ -42,14 +48,22 @@ class Run:
         for backend, name in tails:
             backend.wait(self.events[name])
 
-    def give_up(self) -> None:
+    def give_up(self, cause: BaseException) -> None:
         """Returns when everything that was issued is done: it may still be writing what the next run writes.
 
         What ends the run is its first cause, so what the others complain of is dropped; every queue is waited for.
+        The run is `over` unless a call ended half-way: then there may be work that nobody was given an event of.
         """
+        self.cause = type(cause).__name__ + (f": {cause}" if str(cause) else "")
+        whole = isinstance(cause, VxError | GeneratorExit)
         for name, event in self.events.items():
-            with suppress(VxError):
+            try:
                 self.preparer.event_backend(name).wait(event)
+            except VxError:
+                pass
+            except Exception:
+                whole = False
+        self.over = whole
 
     def empty(self, instr: Download | TransferPeer) -> Array:
         """A fresh array on the host for what an instruction moves."""

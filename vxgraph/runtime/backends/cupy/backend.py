@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
+from weakref import finalize
 
 import numpy as np
 
@@ -64,7 +65,14 @@ class CupyBackend:
         ordinal = self._ordinal_of(topology, target, driver)
         if topology in self._states:
             raise BindError(f"{topology} is open already")
-        self._states[topology] = State(driver, self._ordinals[ordinal], topology)
+        # Known before it has anything: closing must find what an interrupt leaves.
+        self._states[topology] = state = State(driver, self._ordinals[ordinal], topology)
+        try:
+            state.open()
+        except Exception:
+            state.close()
+            del self._states[topology]
+            raise
         p = driver.properties(ordinal)
         return f"{target} {p.name} {p.pci} {p.uuid}"
 
@@ -92,11 +100,11 @@ class CupyBackend:
         for state in self._states.values():  # all before the first is closed: they write into each other's memory
             state.synchronize()
             settle(state.driver, state)
-        for state in self._states.values():
-            state.close()
+        for topology in list(self._states):
+            self._states[topology].close()
+            del self._states[topology]
         for ordinal in self._ordinals.values():
             ordinal.close()
-        self._states.clear()
         self._ordinals.clear()
         self._launcher.forget()
         self._moved.clear()
@@ -247,13 +255,15 @@ class CupyBackend:
     ) -> Captured:
         """Many dispatches as one CUDA graph. The handle's workspace is set, so cuBLAS may be captured."""
         state = self._state(topology)
+        state.sweep()
         for kernel, ins, outs in launches:
             self._fits(kernel, (*ins, *outs), state)
         bound = tuple(self._launcher.ready(self._driver, *launch, sizes) for launch in launches)
-        graph = capture(self._driver, state, bound)
-        state.graphs.append(graph)
         touched = tuple(t.pointer for b in bound for t in b.outs)
-        return Captured(state, graph, bound, touched, launches[0][0].op)
+        captured = Captured(state, capture(self._driver, state, bound), bound, touched, launches[0][0].op)
+        # Only noted when it is dropped, which may be at any time, also in another capture; destroyed by `sweep`.
+        finalize(captured, state.unused.append, captured.graph).atexit = False
+        return captured
 
     # Waiting and observing.
 
@@ -326,6 +336,14 @@ class CupyBackend:
     def dispatched(self, topology: Topology) -> int:
         """Counted where it is launched."""
         return self._state(topology).dispatches
+
+    def recover(self) -> bool:
+        """Waits for every stream. A capture was ended when it failed, and what was taken from a pool is left alone."""
+        for state in self._states.values():
+            state.synchronize()
+            settle(state.driver, state)
+            state.forget_faults()
+        return True
 
     # Checks.
 

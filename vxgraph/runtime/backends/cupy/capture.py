@@ -24,10 +24,10 @@ def capture(driver: Driver, state: State, dispatches: Sequence[Bound]) -> Graph:
     events = {n: state.event() for n in {n for p in placed for n in p.waits} | set(_tails(placed))}
     fork = state.event()
     with on(driver, state.ordinal.ordinal):
-        driver.begin_capture(state.compute)
         try:
+            driver.begin_capture(state.compute)
             _record(driver, placed, dispatches, lanes, fork, events)
-            return driver.end_capture(state.compute)
+            state.graphs.append(graph := driver.end_capture(state.compute))
         except BaseException:
             with suppress(Exception):  # half of a graph is no graph; what is to be told is the first error
                 driver.destroy_graph(driver.end_capture(state.compute))
@@ -35,6 +35,7 @@ def capture(driver: Driver, state: State, dispatches: Sequence[Bound]) -> Graph:
         finally:
             for event in (fork, *events.values()):
                 state.recycle(event)
+    return graph
 
 
 def _record(

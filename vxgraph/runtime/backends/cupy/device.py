@@ -33,14 +33,20 @@ FAULT_BYTES = 8 * FAULT_WORDS  # int64 words, as kernels/faults.py says
 
 @contextmanager
 def on(driver: Driver, ordinal: int) -> Generator[None]:
-    """Selects a device for the calls inside."""
+    """Selects a device for the calls inside, and gives the caller's back, wherever an interrupt comes."""
     before = driver.device()
-    if before != ordinal:
-        driver.set_device(ordinal)
+    away = before != ordinal
     try:
-        yield
+        try:
+            if away:
+                driver.set_device(ordinal)
+            yield
+        finally:
+            if away:
+                driver.set_device(before)
+                away = False
     finally:
-        if before != ordinal:
+        if away:
             driver.set_device(before)
 
 
@@ -60,6 +66,7 @@ class Ordinal:
     driver: Driver
     ordinal: int
     made: HandleRecord | None = None
+    _handles: list[Handle] = field(default_factory=list[Handle])  # one at most, unless an interrupt came
     functions: dict[tuple[str, str, int], Function] = field(default_factory=dict[tuple[str, str, int], Function])
     pinned: dict[int, list[Pinned]] = field(default_factory=lambda: defaultdict[int, list[Pinned]](list))
 
@@ -67,8 +74,8 @@ class Ordinal:
         """The cuBLAS handle: made when first asked for, on this device, once."""
         if self.made is None:
             with on(self.driver, self.ordinal):
-                handle = self.driver.handle()
-                self.made = HandleRecord(self.ordinal, self.driver.device(), handle)
+                self._handles.append(self.driver.handle())
+                self.made = HandleRecord(self.ordinal, self.driver.device(), self._handles[-1])
         return self.made.handle
 
     def function(self, source: str, entry: str, shared: int) -> Function:
@@ -94,9 +101,9 @@ class Ordinal:
 
     def close(self) -> None:
         """Destroys the handle and forgets kernels and staging."""
-        if self.made is not None:
-            with on(self.driver, self.ordinal):
-                self.driver.destroy_handle(self.made.handle)
+        with on(self.driver, self.ordinal):
+            while self._handles:
+                self.driver.destroy_handle(self._handles.pop())
         self.made = None
         self.functions.clear()
         self.pinned.clear()
@@ -129,20 +136,29 @@ class State:
         self.dispatches = 0
         self.blocks: dict[Pointer, Block] = {}  # by address; memory lives until it is freed or the state closes
         self.graphs: list[Graph] = []
+        self.unused: list[Graph] = []  # of batches that nobody has any more
         self.lanes: list[Stream] = []  # beside the compute stream, for capturing what may run side by side
         self.in_flight: list[
             tuple[State, CudaEvent, State, CudaEvent, Pinned]
         ] = []  # staged transfers, not yet settled
-        self._events: list[CudaEvent] = []
+        self._events: list[CudaEvent] = []  # that nothing uses
+        self._every_event: list[CudaEvent] = []
         self._workspace: Any = None
-        with on(driver, ordinal.ordinal):
-            self._error_memory: Any = driver.alloc(
-                FAULT_BYTES
-            )  # first: it may be refused, and nothing else is made yet
-            self.compute: Stream = driver.stream()
-            self.copy: Stream = driver.stream()
-            driver.fill(self.error, 0, FAULT_BYTES, self.compute)
-            driver.stream_synchronize(self.compute)
+        self._error_memory: Any = None
+        self._streams: list[Stream] = []  # compute, copy, lanes
+
+    def open(self) -> None:
+        """Makes the streams and the error word."""
+        with on(self.driver, self.ordinal.ordinal):
+            self._error_memory = self.driver.alloc(FAULT_BYTES)  # first: it may be refused
+        self.compute: Stream = self._stream()
+        self.copy: Stream = self._stream()
+        self.forget_faults()
+
+    def _stream(self) -> Stream:
+        with on(self.driver, self.ordinal.ordinal):
+            self._streams.append(self.driver.stream())
+        return self._streams[-1]
 
     @property
     def error(self) -> Pointer:
@@ -163,8 +179,7 @@ class State:
     def lane(self, number: int) -> Stream:
         """The compute stream, or one of those beside it."""
         while len(self.lanes) < number:
-            with on(self.driver, self.ordinal.ordinal):
-                self.lanes.append(self.driver.stream())
+            self.lanes.append(self._stream())
         return self.lanes[number - 1] if number else self.compute
 
     def event(self) -> CudaEvent:
@@ -172,7 +187,22 @@ class State:
         if self._events:
             return self._events.pop()
         with on(self.driver, self.ordinal.ordinal):
-            return self.driver.event()
+            self._every_event.append(self.driver.event())
+        return self._every_event[-1]
+
+    def forget_faults(self) -> None:
+        """Takes back what kernels complained of."""
+        with on(self.driver, self.ordinal.ordinal):
+            self.driver.fill(self.error, 0, FAULT_BYTES, self.compute)
+            self.driver.stream_synchronize(self.compute)
+
+    def sweep(self) -> None:
+        """Destroys the graphs of batches that nobody has any more."""
+        if self.unused:
+            self.synchronize()
+        with on(self.driver, self.ordinal.ordinal):
+            while self.unused:
+                self.driver.destroy_graph(self.graphs.pop(self.graphs.index(self.unused.pop())))
 
     def recycle(self, event: CudaEvent) -> None:
         """Makes an event free for the next one."""
@@ -181,20 +211,20 @@ class State:
     def synchronize(self) -> None:
         """Waits for both streams."""
         with on(self.driver, self.ordinal.ordinal):
-            self.driver.stream_synchronize(self.compute)
-            self.driver.stream_synchronize(self.copy)
+            for stream in self._streams[:2]:
+                self.driver.stream_synchronize(stream)
 
     def close(self) -> None:
-        """Destroys what the topology has, and frees its memory; nothing is under way."""
+        """Destroys what the topology has, and frees its memory; nothing is under way. After an interrupt it goes on."""
         with on(self.driver, self.ordinal.ordinal):
-            for stream in (self.compute, self.copy, *self.lanes):
-                self.driver.destroy_stream(stream)
-            for event in self._events:
-                self.driver.destroy_event(event)
-            for graph in self.graphs:
-                self.driver.destroy_graph(graph)
+            while self._streams:
+                self.driver.destroy_stream(self._streams.pop())
+            while self._every_event:
+                self.driver.destroy_event(self._every_event.pop())
+            while self.graphs:
+                self.driver.destroy_graph(self.graphs.pop())
             self.blocks.clear()
             self._workspace = self._error_memory = None
         self._events.clear()
-        self.graphs.clear()
         self.lanes.clear()
+        self.unused.clear()

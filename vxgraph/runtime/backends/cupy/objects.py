@@ -111,7 +111,7 @@ class Kernel:
     bound: dict[tuple[int, int], Bound] = field(default_factory=dict[tuple[int, int], Bound])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Captured:
     """Many dispatches recorded as one graph; `bound` are kept for the memory that they have."""
 

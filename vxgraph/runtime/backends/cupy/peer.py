@@ -122,12 +122,12 @@ class Peers:
 
 def settle(driver: Driver, state: State) -> None:
     """After the state's copy stream is known to be empty: its staging and events are free again."""
-    for src, arrived, dst, done, pinned in state.in_flight:
-        driver.synchronize(done)
+    while state.in_flight:
+        driver.synchronize(state.in_flight[0][3])
+        src, arrived, dst, done, pinned = state.in_flight.pop(0)  # given back once, wherever an interrupt comes
         src.recycle(arrived)
         dst.recycle(done)
         src.ordinal.give_back(pinned)
-    state.in_flight.clear()
 
 
 def bytes_at(address: int, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
