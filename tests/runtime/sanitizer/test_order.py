@@ -115,6 +115,34 @@ def test_a_place_on_numpy_beside_one_under_the_sanitizer_gives_the_same():
         assert s.report.conforms()
 
 
+def appending() -> vx.Program:
+    """A row into a cache of four on gpu:0, and what is read back on gpu:1."""
+    with vx.Graph("appending") as g:
+        row, at = vx.input("row", vx.f32[1, 2]), vx.input("at", vx.i32[()])
+        with vx.on(vx.GPU[0]):
+            kept = vx.cache_append(vx.cache_init(vx.f32[4, 2], vx.concat([row] * 4, axis=0)), row * 2, at)
+        with vx.on(vx.GPU[1]):
+            vx.output("y", kept + 0)
+    return vx.compile(g, vx.load_machine("h200-x2"))
+
+
+@pytest.mark.parametrize("bind", ["numpy", "sanitizer", "sanitizer:1", "sanitizer:2"])
+def test_what_ends_a_run_is_its_first_cause_and_ends_no_other(bind: str):
+    row = np.ones((1, 2), np.float32)
+    with Session(appending(), {}, bind) as s:
+        for at in (0, 9, 1, 7, 3):
+            if at < 4:
+                wanted = np.ones((4, 2), np.float32)
+                wanted[at] = 2
+                np.testing.assert_array_equal(s.run({"row": row, "at": np.int32(at)})["y"], wanted)
+                assert s.report.conforms()
+            else:
+                with pytest.raises(vx.RunError) as e:
+                    s.run({"row": row, "at": np.int32(at)})
+                assert e.value.loc is not None
+                assert e.value.message == f"%cache_append: 1 rows at {at} do not fit the cache, which has 4 rows"
+
+
 # Many orders.
 
 

@@ -103,6 +103,7 @@ class SanitizerBackend(NumpyBackend):
     def begin(self, program: Program, section: Literal["load", "run"]) -> None:
         """A section's instructions are about to be issued."""
         self._values.begin(program, section)
+        self._queues.start_over()
         self._asked = {i.name for i in program.load if isinstance(i, Queued)} if section == "run" else set()
         self._instr, self._following, self._found = None, True, False
 
@@ -280,7 +281,7 @@ class SanitizerBackend(NumpyBackend):
             raise self._say(error) from None
         for access in writing if instr is not None else ():
             self._values.make(access.name.removeprefix("%"), work)
-        work.run = _guarded(run, work)
+        work.run = _guarded(run, work, f"%{instr.name}" if instr else work.what)
         self._queues.put(work)
         return Pending(touched, work)
 
@@ -372,7 +373,7 @@ def _want_apart(work: Work, out: Access, operands: Sequence[Access]) -> None:
             raise hazards.over_operand(work, out, operand)
 
 
-def _guarded(run: Callable[[], None], work: Work) -> Callable[[], None]:
+def _guarded(run: Callable[[], None], work: Work, name: str) -> Callable[[], None]:
     """The work, its errors under its name: it may run long after it was asked for."""
 
     def guarded() -> None:
@@ -381,8 +382,7 @@ def _guarded(run: Callable[[], None], work: Work) -> Callable[[], None]:
         except HazardError:
             raise
         except VxError as error:
-            what = f"{work.what}: {error.message}"
-            raise type(error)(what, loc=work.loc, details=error.details) from error
+            raise type(error)(f"{name}: {error.message}", loc=work.loc, details=error.details) from error
 
     return guarded
 

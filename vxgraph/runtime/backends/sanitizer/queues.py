@@ -50,6 +50,12 @@ class Queues:
         if work.error is not None:
             raise work.error
 
+    def start_over(self) -> None:
+        """What ended an earlier run ends no other one."""
+        for last in self._last.values():
+            if last.done:
+                last.error = None
+
     def known(self, work: Work) -> bool:
         """Whether the host has waited for it."""
         return self._host.get(work.queue, 0) >= work.number
