@@ -37,11 +37,14 @@ MEANING = (
     "an op has another attribute",
 )
 
-# Nothing but order goes wrong here: whatever the sanitizer is told to run, it finds the race.
+# Bytes are read too early, or written over too early: the sanitizer alone sees each of these.
 RACES = (
     "a wait is dropped",
     "all waits of an instruction are dropped",
     "a wait is for another instruction",
     "a slot is reused early",
+    "a result lies on its operand",
+    "a run writes over a param",
+    "something else is moved into a value's bytes",
     "a replica is that of the step before",
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.mutants.edits import QUEUED, Mutation, pick, sites, swapped, with_slot
 from vxgraph.ir.types import TensorType
-from vxgraph.program.instructions import TransferPeer, View, flatten, reads, writes
+from vxgraph.program.instructions import Dispatch, TransferPeer, Upload, View, flatten, reads, writes
 from vxgraph.program.model import Program, Slot
 
 
@@ -72,6 +72,38 @@ def source_reused(program: Program, rng: random.Random) -> Program:
     return with_slot(program, replace(slots[mine], offset=slots[theirs].offset))
 
 
+def over_operand(program: Program, rng: random.Random) -> Program:
+    """A result is made in the bytes of an operand that the op does not give away."""
+    slots = program.slot_of
+    pairs = [
+        (out, operand)
+        for _, _, i in sites(program, Dispatch)
+        for out in i.outputs
+        for k, operand in enumerate(i.inputs)
+        if k != i.op.donates and _can_share(slots[out], slots[operand])
+    ]
+    mine, theirs = pick(rng, pairs)
+    return with_slot(program, replace(slots[mine], offset=slots[theirs].offset))
+
+
+def over_param(program: Program, rng: random.Random) -> Program:
+    """A run makes a value in a param's bytes, in half of the cases after its own last read of the param."""
+    order = [i for i, _ in flatten(program.body) if isinstance(i, QUEUED)]
+    slots = program.slot_of
+    last = {v: k for k, i in enumerate(order) for v in reads(i)}
+    params = [i.dst for _, _, i in sites(replace(program, body=()), Upload)]
+    pairs = [
+        (mine, param, k > last.get(param, -1))
+        for k, i in enumerate(order)
+        for mine in writes(i)
+        for param in params
+        if _can_share(slots[mine], slots[param])
+    ]
+    late = rng.random() < 0.5 and any(after for _, _, after in pairs)
+    mine, param, _ = pick(rng, (p for p in pairs if p[2] or not late))
+    return with_slot(program, replace(slots[mine], offset=slots[param].offset))
+
+
 def _can_share(a: Slot, b: Slot) -> bool:
     """Whether `a` at b's offset is another place in the arena, and inside it."""
     return a.topology == b.topology and a.offset != b.offset and 0 < a.nbytes <= b.nbytes
@@ -114,6 +146,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a slot lies on another": _slot(onto_another),
     "a slot is reused early": reused_early,
     "a transfer's source is reused while it is read": source_reused,
+    "a result lies on its operand": over_operand,
+    "a run writes over a param": over_param,
     "a slot is too small": _slot(shrink),
     "a slot is at another place": _slot(elsewhere),
     "a slot has another type": _slot(retype),

@@ -238,6 +238,48 @@ def replica_of_another(program: Program, rng: random.Random) -> Program:
     return swapped(program, where, path, _reading(reader, value, pick(rng, (v for v in group if v != value))))
 
 
+def into_anothers_bytes(program: Program, rng: random.Random) -> Program:
+    """One more move, of something that is there, into bytes that are another value's."""
+    where, path, move = pick(rng, sites(program, Upload, TransferPeer))
+    slot = program.slot_of[move.dst]
+    victims = [s for s in program.slots if s.topology == slot.topology and s.nbytes >= slot.nbytes > 0]
+    victim = pick(rng, (s for s in victims if s.offset != slot.offset))
+    again = replace(move, dst=f"{move.dst}.stray")
+
+    def change(block: Block, k: int) -> Block:
+        at = rng.randrange(k + 1, len(block) + 1)
+        return (*block[:at], again, *block[at:])
+
+    mutant = edited(program, where, path, change)
+    return replace(mutant, slots=(*program.slots, replace(slot, value=again.dst, offset=victim.offset)))
+
+
+def downloaded_again(program: Program, rng: random.Random) -> Program:
+    """An upload takes what was downloaded before it, without a wait."""
+    found = sites(program, Upload, Download)
+    pairs = [
+        (site, d.dst)
+        for k, site in enumerate(found)
+        for w, p, d in found[:k]
+        if isinstance(site[2], Upload) and isinstance(d, Download) and (w, p[:-1]) == (site[0], site[1][:-1])
+        if d.type == site[2].type
+    ]
+    if not pairs:
+        return _echo(program, rng)
+    (where, path, upload), host = rng.choice(pairs)
+    return swapped(program, where, path, replace(upload, src=host))
+
+
+def _echo(program: Program, rng: random.Random) -> Program:
+    """A replica of a value goes down to the host and up to its bytes again before its reader reads it."""
+    where, path, reader = pick(rng, (s for s in sites(program, Dispatch) if s[0] == "body" and s[2].inputs))
+    slot = program.slot_of[rng.choice(reader.inputs)]
+    down = Download(slot.value, f"{slot.value}.echo.host", slot.type, slot.topology, reader.after)
+    up = Upload(down.dst, f"{slot.value}.echo", slot.type, slot.topology)
+    reading = replace(_reading(reader, slot.value, up.dst), after=(*reader.after, up.name))
+    return with_new_slot(swapped(program, where, path, down, up, reading), slot, up.dst)
+
+
 def _reading(reader: Any, old: str, new: str) -> Any:
     if isinstance(reader, Dispatch):
         return replace(reader, inputs=tuple(new if v == old else v for v in reader.inputs))
@@ -268,4 +310,6 @@ MUTATIONS: dict[str, Mutation] = {
     "a replica is that of the step before": late_in_a_step,
     "another version is read": other_version,
     "another value's replica is read": replica_of_another,
+    "something else is moved into a value's bytes": into_anothers_bytes,
+    "an upload takes what is being downloaded": downloaded_again,
 }

@@ -6,9 +6,10 @@ an earlier call left behind is never what a later one wants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,15 @@ from tests.conformance.test_programs import PARAMS as DECODER_PARAMS
 from tests.conformance.test_programs import decoder
 from tests.examples.disaggregation import Bed, forced_choice, inputs
 from tests.examples.tiny_llama import TINY, random_params
+from tests.generative.build import arrays as arrays_of
+from tests.generative.build import params as params_of
+from tests.generative.check import compiled
+from tests.generative.recipe import recipe_of
 from tests.program.recipes import Step, arrays, build, recipes
-from tests.program.samples import SAMPLES
+from tests.program.samples import SAMPLES, Sample, ramp
 from tests.runtime import programs
 from tests.runtime.cupy import fakes
+from vxgraph.program.instructions import flatten
 from vxgraph.program.model import Program
 
 Given = Mapping[str, Any]
@@ -76,6 +82,38 @@ def _of_the_runtime() -> list[Subject]:
     ]
 
 
+def nested() -> None:
+    """A loop in a loop: both carry, both cross, and the inner one reads what the outer one makes and holds."""
+    x, w = vx.input("x", vx.f32[2, 4]), vx.param("w", vx.f32[4, 4])
+
+    def outer(h: vx.Value, total: vx.Value) -> list[vx.Value]:
+        with vx.on(vx.GPU[0]):
+            scale = vx.softmax(h @ w)
+
+        def inner(y: vx.Value) -> list[vx.Value]:
+            with vx.on(vx.GPU[1]):
+                there = vx.relu(y @ w)
+            with vx.on(vx.GPU[0]):
+                return [there * scale + h]
+
+        (y,), _ = vx.loop(inner, [scale], max_steps=3)
+        vx.emit("y", y)
+        with vx.on(vx.GPU[0]):
+            return [vx.silu(y), total + y]
+
+    with vx.on(vx.GPU[0]):
+        start = x + 1
+        zero = x * 0
+    (h, total), _ = vx.loop(outer, [start, zero], max_steps=3)
+    vx.output("h", h)
+    vx.output("total", total)
+
+
+def _nested() -> Subject:
+    sample = Sample(nested, "h200-x2", {"x": ramp(2, 4)}, {"w": ramp(4, 4)})
+    return _subject("nested", sample.program(), sample.params, sample.inputs)
+
+
 def _llama(name: str, prefill: Sequence[vx.Topology], decode: Sequence[vx.Topology]) -> Subject:
     config = replace(TINY, max_len=12)
     ids = np.random.default_rng(1).integers(3, config.vocab, 8).astype(np.int32)
@@ -92,15 +130,20 @@ def _llamas() -> list[Subject]:
 
 
 PLACES = (1, 2, 2, 3, 3)
+RECIPES = 24
 
 
-def random_subjects(count: int) -> list[Subject]:
+def random_subjects(wanted: int) -> list[Subject]:
     """Random graphs on one to three places; the same ones every time."""
     found: list[tuple[Step, ...]] = []
 
     @given(recipes(loops=1, max_steps=9))
     @settings(
-        max_examples=20 * count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=20 * wanted,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     def collect(recipe: tuple[Step, ...]) -> None:
         found.append(recipe)
@@ -118,17 +161,31 @@ def random_subjects(count: int) -> list[Subject]:
             call,
             *more,
         )
-        for k, recipe in enumerate(large[:: len(large) // count][:count])  # neighbours are much alike
+        for k, recipe in enumerate(large[:: len(large) // wanted][:wanted])  # neighbours are much alike
     ]
+
+
+def _generative(seed: int) -> Subject:
+    """A random graph of any ops, loops in loops, sizes of zero, at any places; as tests/generative makes them."""
+    recipe = recipe_of(seed)
+    c = compiled(recipe)
+    runs = [arrays_of(c.graph, sizes, seed + k) for k, sizes in enumerate((*recipe.runs, recipe.runs[0]))]
+    return Subject(f"recipe {seed}", c.program, params_of(c.graph, seed), tuple(runs))
+
+
+def _large(found: Iterator[Subject]) -> Iterator[Subject]:
+    """The first that have enough instructions to break."""
+    sizes = ((s, sum(1 for _ in flatten((*s.program.load, *s.program.body)))) for s in found)
+    return islice((s for s, n in sizes if n >= 12), RECIPES)
 
 
 @cache
 def subjects() -> tuple[Subject, ...]:
     """All of them."""
-    return (*small_subjects(), *random_subjects(16), *_llamas())
+    return (*small_subjects(), *_large(map(_generative, count())), *_llamas())
 
 
 @cache
 def small_subjects() -> tuple[Subject, ...]:
     """Those that take a few milliseconds, and a few of the random ones."""
-    return (*_samples(), *_of_the_runtime(), *random_subjects(4))
+    return (*_samples(), *_of_the_runtime(), _nested(), *random_subjects(4))

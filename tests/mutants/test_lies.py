@@ -22,7 +22,7 @@ NOTICED = {
     "numpy ScribblesOnSources": "suite audit sanitizer",
     "numpy GarblesUploads": "suite sanitizer",
     "numpy GarblesDownloads": "suite sanitizer",
-    "numpy LosesKernels": "suite",
+    "numpy LosesKernels": "suite sanitizer",
     "numpy WritesIntoOperands": "suite sanitizer",
     "numpy Miscalculates": "suite",
     "numpy SkipsCopies": "suite conforms audit",

@@ -52,6 +52,7 @@ def test_some_mutants_compute_something_wrong_and_none_survives_where(kind: str)
     assert not survivors(found)
     wrong = [t for t in found if t.verdict == "wrong"]
     assert wrong
+    assert {t.answers["verify"].outcome for t in wrong} == {"killed"}  # the proof alone refuses all of them
     if kind in RACES:
         assert {t.answers["sanitizer"].outcome for t in wrong} == {"killed"}
 

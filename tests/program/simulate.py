@@ -125,6 +125,13 @@ class _Simulator:
             raise LookupError(f"{array.dtype}{list(array.shape)} is no {type}")
         self.bytes_of(value, type, at)[:] = np.frombuffer(array.tobytes(), np.uint8)
 
+    def spoil(self, instr: Dispatch) -> None:
+        """A kernel may write before it reads: what it makes is poison first, but for what it is given to change."""
+        donated = instr.inputs[instr.op.donates] if instr.op.donates is not None else None
+        for out, type in zip(instr.outputs, instr.types, strict=True):
+            if donated is None or self.slots[out].offset != self.slots[donated].offset:
+                self.bytes_of(out, type, instr.topology).fill(POISON)
+
     def execute(self, instr: Queued) -> None:
         at = instr.topology
         match instr:
@@ -135,6 +142,7 @@ class _Simulator:
             case TransferPeer(src=src, dst=dst, type=type):
                 self.write(dst, self.read(src, type, at), type, instr.dst_topology)
             case Dispatch(op=op, inputs=inputs, outputs=outputs, types=types):
+                self.spoil(instr)
                 operands = [self.read(v, self.slots[v].type, at) for v in inputs]
                 with np.errstate(all="ignore"):
                     made = op.reference(self.sizes, *operands)
