@@ -127,9 +127,10 @@ class _Simulator:
 
     def spoil(self, instr: Dispatch) -> None:
         """A kernel may write before it reads: what it makes is poison first, but for what it is given to change."""
-        donated = instr.inputs[instr.op.donates] if instr.op.donates is not None else None
+        donates = instr.op.donates
+        given = () if donates is None else instr.inputs[donates : donates + 1]  # a cache_init may have no rows
         for out, type in zip(instr.outputs, instr.types, strict=True):
-            if donated is None or self.slots[out].offset != self.slots[donated].offset:
+            if self.slots[out].offset not in [self.slots[v].offset for v in given]:
                 self.bytes_of(out, type, instr.topology).fill(POISON)
 
     def execute(self, instr: Queued) -> None:
