@@ -10,11 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.generative.check import compiled
-from tests.generative.sweep import Failure, Report, sweep, why_of
+from tests.generative.sweep import ELSEWHERE, Failure, Report, sweep, why_of
 
-OUT = Console(highlight=False)
+OUT = Console(highlight=False, soft_wrap=True)
+app = typer.Typer(add_completion=False)
 
 
+@app.command()
 def main(
     count: Annotated[int, typer.Option(help="Graphs to try.")] = 10_000,
     seed: Annotated[int, typer.Option(help="The first graph's seed; the others follow it.")] = 0,
@@ -58,18 +60,18 @@ def show(report: Report) -> None:
 
 def show_failure(failure: Failure) -> None:
     """The seed, and the smallest graph and schedule that fail."""
-    OUT.rule(f"seed {failure.seed}")
-    OUT.print(failure.why, markup=False)
+    OUT.print(f"\nseed {failure.seed}\n{failure.why}", markup=False)
     if failure.recipe is None:
         return
-    OUT.print(f"\nmade small: {why_of(failure.recipe)}\n\n{failure.recipe}\n", markup=False, soft_wrap=True)
+    why = why_of(failure.recipe) or ELSEWHERE
+    OUT.print(f"\nmade small: {why}\n\n{failure.recipe}\n", markup=False)
     OUT.print(f"schedule {failure.recipe.order}, sizes of (T, L) {failure.recipe.runs}", markup=False)
     try:
         c = compiled(failure.recipe)
     except Exception:
         return
-    OUT.print(c.texts[0], c.texts[2], sep="\n", markup=False, soft_wrap=True)
+    OUT.print(c.texts[0], c.texts[2], sep="\n", markup=False)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import vxgraph as vx
-from tests.generative.recipe import HEAD, TYPES, Body, Given, L, Recipe, Spot, Step, T
+from tests.generative.recipe import HEAD, TYPES, Body, Given, L, Recipe, Spot, Step, T, score
 from vxgraph.ir.graph import Graph
 from vxgraph.ir.types import Array, Dim, DimLike, TensorType, bound, unify_dim
 
+Item = TypeVar("Item", bound="vx.Value | Hollow")
 LARGEST = 256  # elements of a value at its bounds
 FLOATS = (vx.f32, vx.f16, vx.bf16)
 DTYPES = (*FLOATS, vx.i32, vx.i64, vx.u8, vx.bool)
@@ -30,10 +31,15 @@ def machine_of(name: str) -> vx.Machine:
     return vx.load_machine(name)
 
 
-def build(recipe: Recipe) -> Graph:
-    """The recipe's graph."""
-    machine = machine_of(recipe.machine)
-    builder = _Builder([machine.topologies[p % len(machine.topologies)] for p in recipe.places])
+def places_of(recipe: Recipe) -> list[vx.Topology]:
+    """The recipe's places on its machine."""
+    topologies = machine_of(recipe.machine).topologies
+    return [topologies[p % len(topologies)] for p in recipe.places]
+
+
+def build(recipe: Recipe, places: Sequence[vx.Topology] = ()) -> Graph:
+    """The recipe's graph, at other places than its own if there are `places`."""
+    builder = _Builder(places or places_of(recipe))
     with vx.Graph("random") as graph:
         builder.inputs(recipe.given)
         builder.steps(recipe.steps)
@@ -83,6 +89,8 @@ class _Builder:
         self.places = places
         self.pool = Pool()
         self.params: set[str] = set()
+        self.numbers: dict[str, int] = {}  # of values, by name
+        self.now = 0  # the number of the step that is being built
         self.symbols: list[Dim] = []
         self.depth = 0
         self.outlets = 0
@@ -98,10 +106,11 @@ class _Builder:
         return self.places[k % len(self.places)]
 
     def inputs(self, given: Sequence[Given]) -> None:
-        for k, g in enumerate(given):
+        for g in given:
             type = TYPES[g.type]
             with self.at(g.spot):
-                value = (vx.param if g.param else vx.input)(f"{'p' if g.param else 'x'}{k}", type)
+                value = (vx.param if g.param else vx.input)(f"{'p' if g.param else 'x'}{g.number}", type)
+            self.numbers[value.name] = g.number
             if g.param:
                 self.params.add(value.name)
             self.symbols += [d for d in type.symbols if d not in self.symbols]
@@ -127,11 +136,14 @@ class _Builder:
                 self.step(step)
 
     def step(self, step: Step) -> None:
+        self.now = step.number
         if step.kind == "loop":
             assert step.body is not None
             self.loop(step, step.body)
             return
         found: vx.Value | Hollow | None = getattr(self, step.kind)(step)
+        if found is not None:
+            self.numbers[(found.value if isinstance(found, Hollow) else found).name] = step.number
         if isinstance(found, Hollow):
             self.pool.hollow.append(found)
         elif found is not None:
@@ -139,10 +151,26 @@ class _Builder:
             if step.out:
                 self.hand_out(found)
 
+    def among(self, found: Sequence[Item], k: int) -> Item:
+        """The one that pick `k` of the current step settles on."""
+
+        def far(item: Item) -> int:
+            name = (item.value if isinstance(item, Hollow) else item).name
+            return score(k, number=self.numbers[name], near=self.now)
+
+        return min(found, key=far)
+
     def pick(self, k: int, fits: Callable[[vx.Value], bool]) -> vx.Value | None:
-        """The k-th newest value that fits."""
+        """One of the values that fit."""
         found = [v for v in self.pool.full if fits(v)]
-        return found[-1 - k % len(found)] if found else None
+        return self.among(found, k) if found else None
+
+    def partner(self, x: vx.Value, k: int) -> vx.Value:
+        """A value that broadcasts with `x`; another one, unless there is none, or once in a while."""
+        found = [v for v in self.pool.full if v.type.dtype == x.type.dtype and broadcasts(x.type, v.type)]
+        others = [v for v in found if v is not x]
+        found = others if others and k % 8 != 7 else found
+        return self.among(found, k)
 
     def floats(self, k: int, rank: int = 0) -> vx.Value | None:
         return self.pick(k, lambda v: v.type.dtype.kind == "float" and v.type.rank >= rank)
@@ -157,7 +185,7 @@ class _Builder:
 
     def to(self, step: Step) -> vx.Value | Hollow | None:
         if self.pool.hollow and step.picks[2] % 4 == 0:
-            hollow = self.pool.hollow[-1 - step.picks[0] % len(self.pool.hollow)]
+            hollow = self.among(self.pool.hollow, step.picks[0])
             return Hollow(hollow.value.to(self.place(step.picks[1])), hollow.rows)
         value = self.any(step.picks[0])
         return None if value is None else value.to(self.place(step.picks[1]))
@@ -178,8 +206,7 @@ class _Builder:
         x = self.any(a)
         if x is None:
             return None
-        y = self.pick(b, lambda v: v.type.dtype == x.type.dtype and broadcasts(x.type, v.type))
-        assert y is not None  # x itself
+        y = self.partner(x, b)
         return self.arithmetic(x, y, which)
 
     def arithmetic(self, x: vx.Operand, y: vx.Operand, which: int) -> vx.Value:
@@ -200,8 +227,7 @@ class _Builder:
         x = self.any(a)
         if x is None:
             return None
-        y = self.pick(b, lambda v: v.type.dtype == x.type.dtype and broadcasts(x.type, v.type))
-        assert y is not None
+        y = self.partner(x, b)
         return vx.compare(x, y, ("eq", "ne", "lt", "le", "gt", "ge")[which % 6])
 
     def where(self, step: Step) -> vx.Value | None:
@@ -209,8 +235,7 @@ class _Builder:
         x = self.any(a)
         if x is None:
             return None
-        y = self.pick(b, lambda v: v.type.dtype == x.type.dtype and broadcasts(x.type, v.type))
-        assert y is not None
+        y = self.partner(x, b)
         cond = self.pick(c, lambda v: v.type.dtype == vx.bool and all(broadcasts(v.type, u.type) for u in (x, y)))
         if cond is None:
             cond = vx.compare(x, x, "eq")
@@ -397,7 +422,7 @@ class _Builder:
         keys = [v for v in self.pool.full if _attends(q, v) and _sees(q.dims[0], v.dims[0])]
         how = {"causal": which % 2 == 0, "scale": 0.5 if which % 3 == 0 else None}
         if hollow and (which % 4 or not keys):
-            cache = hollow[-1 - b % len(hollow)]
+            cache = self.among(hollow, b)
             length = (
                 vx.size(cache.rows)
                 if isinstance(cache.rows, Dim) and cache.rows.symbolic
@@ -406,9 +431,9 @@ class _Builder:
             return vx.attention(q, cache.value, cache.value, length=length, **how)
         if not keys:
             return None
-        k = keys[-1 - b % len(keys)]
+        k = self.among(keys, b)
         values = [v for v in keys if v.type == k.type]
-        return vx.attention(q, k, values[-1 - c % len(values)], length=self.length(q, k, step), **how)
+        return vx.attention(q, k, self.among(values, c), length=self.length(q, k, step), **how)
 
     def length(self, q: vx.Value, k: vx.Value, step: Step) -> vx.Value | None:
         """How many keys there are, where that can be said: all of them, or as many as an i32[] says."""
@@ -434,7 +459,7 @@ class _Builder:
     def cache_append(self, step: Step) -> Hollow | vx.Value | None:
         a, b, c, which = step.picks
         hollow = self.pool.hollow
-        target = hollow[-1 - a % len(hollow)] if hollow and which % 4 else None
+        target = self.among(hollow, a) if hollow and which % 4 else None
         cache = target.value if target else self.pick(a, lambda v: v.type.rank >= 1 and not _symbolic(v.dims[0]))
         if cache is None:
             return None
@@ -454,7 +479,7 @@ class _Builder:
         found = [h for h in self.pool.hollow if least(h.rows)]
         if not found:
             return None
-        hollow = found[-1 - step.picks[0] % len(found)]
+        hollow = self.among(found, step.picks[0])
         return vx.slice(hollow.value, axis=0, stop=1 + step.picks[1] % least(hollow.rows))
 
     # Loops.
@@ -467,9 +492,10 @@ class _Builder:
         def body(*carried: vx.Value) -> list[vx.Value]:
             self.pool = outer.copy()
             self.depth += 1
-            for (init, _), value in zip(chosen, carried, strict=True):
-                self.add(init, value)
+            for k, ((init, _), value) in enumerate(zip(chosen, carried, strict=True)):
+                self.add(init, value, step.number - k)
             self.steps(loop.steps)
+            self.now = step.number + len(loop.steps)
             if loop.stop is not None:
                 vx.stop(self.stop(loop.stop))
             nexts = [self.next(init, value, pick) for (init, pick), value in zip(chosen, carried, strict=True)]
@@ -481,9 +507,9 @@ class _Builder:
         steps = None if limit is None else self.no_param(limit)
         outs, done = vx.loop(body, values, max_steps=loop.max_steps, steps=steps)
         self.pool = outer
-        for (init, _), value in zip(chosen, outs, strict=True):
-            self.add(init, value)
-        self.pool.full.append(done)
+        for k, ((init, _), value) in enumerate(zip(chosen, outs, strict=True)):
+            self.add(init, value, self.now + k)
+        self.add(done, done, self.now)
         if step.out:
             self.hand_out(done)
             for (init, _), value in zip(chosen, outs, strict=True):
@@ -491,10 +517,11 @@ class _Builder:
                     self.hand_out(value)
 
     def init(self, k: int) -> vx.Value | Hollow | None:
-        every = [*self.pool.full, *self.pool.hollow]
-        return every[-1 - k % len(every)] if every else None
+        every: list[vx.Value | Hollow] = [*self.pool.full, *self.pool.hollow]
+        return self.among(every, k) if every else None
 
-    def add(self, like: vx.Value | Hollow, value: vx.Value) -> None:
+    def add(self, like: vx.Value | Hollow, value: vx.Value, number: int) -> None:
+        self.numbers[value.name] = number
         if isinstance(like, Hollow):
             self.pool.hollow.append(Hollow(value, like.rows))
         else:
@@ -506,7 +533,7 @@ class _Builder:
             found = [h.value for h in self.pool.hollow if h.value.type == value.type and h.rows == init.rows]
         else:
             found = [v for v in self.pool.full if v.type == value.type]
-        return found[-1 - k % len(found)]
+        return self.among(found, k)
 
     def stop(self, k: int) -> vx.Value:
         """A predicate of any value: whether its first element is more than 0.5, as it were."""

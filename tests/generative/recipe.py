@@ -2,15 +2,16 @@
 
     Recipe(machine="cpu-x8", places=(2, 0), given=(...), steps=(...), runs=((3, 1),), data=7, order=(2, 0, 1))
 
-A step picks its operands among the values that fit it, newest first and modulo their number, and is left out where
-none fits. So every subset of a recipe's steps is a recipe, which is what makes shrinking simple.
+A step picks its operands among the values that fit it, and is left out where none fits. So every subset of a recipe's
+steps is a recipe, which is what makes shrinking simple. Inputs and steps have numbers that they keep, and a pick is
+settled between numbers (`score`): leaving out a value that was not picked changes no pick.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import vxgraph as vx
@@ -66,6 +67,7 @@ class Spot:
 class Given:
     """An arg or a param of TYPES[type]."""
 
+    number: int
     type: int
     param: bool
     spot: Spot
@@ -75,6 +77,7 @@ class Given:
 class Step:
     """One thing to build; `picks` choose operands and attributes; `out` hands the value to the caller."""
 
+    number: int
     kind: str
     picks: tuple[int, int, int, int]
     spot: Spot
@@ -118,10 +121,18 @@ THEMES: tuple[tuple[tuple[str, ...], tuple[vx.TensorType, ...]], ...] = (
     (ALL, ()),
     (ALL, ()),
     ((*ARITHMETIC, *ARITHMETIC, "to", "slice", "emit"), ()),
+    (("unary", "binary", "binary", "binary", "number"), (vx.f32[L, 4], vx.f32[L, 4])),
     ((*CACHES, *CACHES, *MODEL, "unary", "to", "emit"), (vx.f32[T, HEAD, 4], vx.f32[T, KV, 4], vx.f32[8, KV, 4])),
     ((*MOVEMENT, *NULLARY, "unary", "binary", "matmul"), (vx.f32[4, 4], vx.f32[L, 4])),
 )
 MACHINES = (*("cpu-x8", "h200-x4") * 4, *("cpu-x3", "rtx4090-x2") * 2, "cpu")
+
+
+def score(pick: int, *, number: int, near: int) -> int:
+    """How far a value is from being picked by a step whose number is `near`: at random, and the older the farther."""
+    x = (pick * 0x9E3779B1 + number * 0x85EBCA6B) & 0xFFFFFFFF
+    x = ((x ^ x >> 15) * 0x2C1B3C6D) & 0xFFFFFFFF
+    return (1 + (x ^ x >> 12)) * (1 + abs(near - number))
 
 
 def recipe_of(seed: int) -> Recipe:
@@ -129,15 +140,17 @@ def recipe_of(seed: int) -> Recipe:
     return draw(random.Random(seed))
 
 
-def draw(rng: random.Random) -> Recipe:
-    """A recipe; all of its randomness comes from `rng`."""
+def draw(rng: random.Random, *, max_steps: int = 9, loops: int = 2) -> Recipe:
+    """A recipe with loops in loops `loops` deep; all of its randomness comes from `rng`."""
     kinds, types = rng.choice(THEMES)
     machine = rng.choice(MACHINES)
     places = tuple(rng.randrange(8) for _ in range(rng.choice((1, 2, 3, 4, 4))))
     drawer = _Drawer(rng, kinds)
-    given = [Given(BY_NAME[str(t)], not t.symbols and rng.random() < 0.7, drawer.spot()) for t in types]
-    given += [drawer.given() for _ in range(rng.randint(1, 4))]
-    steps = drawer.steps(rng.randint(1, 9), loops=2)
+    given = [
+        Given(k, BY_NAME[str(t)], not t.symbols and rng.random() < 0.7, drawer.spot()) for k, t in enumerate(types)
+    ]
+    given += [drawer.given(len(types) + k) for k in range(rng.randint(1, 4))]
+    steps = drawer.steps(rng.randint(1, max_steps), loops=loops)
     runs = tuple((rng.randint(0, T.bound), rng.randint(L.min, L.bound)) for _ in range(rng.choice((1, 1, 2))))
     order = tuple(rng.randrange(4) for _ in range(16))
     return Recipe(machine, places, tuple(given), steps, runs, rng.getrandbits(30), order)
@@ -149,6 +162,8 @@ class _Drawer:
     def __init__(self, rng: random.Random, kinds: Sequence[str]) -> None:
         self.rng = rng
         self.kinds = kinds
+        self.out = rng.choice((0.1, 0.3, 0.5))
+        self.made = 15  # numbers up to 15 are the inputs'
         self.last = Spot("free", 0)
         self.last = self.spot()
 
@@ -158,22 +173,35 @@ class _Drawer:
             self.last = Spot(where, self.rng.randrange(4))
         return self.last
 
-    def given(self) -> Given:
+    def given(self, number: int) -> Given:
         type = self.rng.randrange(len(TYPES))
-        return Given(type, not TYPES[type].symbols and self.rng.random() < 0.5, self.spot())
+        return Given(number, type, not TYPES[type].symbols and self.rng.random() < 0.5, self.spot())
 
     def pick(self) -> int:
-        """Small numbers, the newest values, are likelier."""
-        return int(self.rng.random() ** 2 * 12)
+        return self.rng.randrange(64)
+
+    def number(self) -> int:
+        self.made += 1
+        return self.made
 
     def steps(self, count: int, *, loops: int) -> tuple[Step, ...]:
         found: list[Step] = []
         for _ in range(count):
+            if found and found[-1].body is None and self.rng.random() < 0.15:
+                found.append(self.twin(found[-1]))
+                continue
             body = self.body(loops - 1) if loops and self.rng.random() < 0.06 else None
             kind = "loop" if body else self.rng.choice(self.kinds)
-            picks = (self.pick(), self.pick(), self.pick(), self.rng.randrange(64))
-            found.append(Step(kind, picks, self.spot(), self.rng.random() < 0.3, body))
+            picks = (self.pick(), self.pick(), self.pick(), self.pick())
+            found.append(Step(self.number(), kind, picks, self.spot(), self.rng.random() < self.out, body))
         return tuple(found)
+
+    def twin(self, step: Step) -> Step:
+        """Nearly the same step once more."""
+        picks = list(step.picks)
+        picks[self.rng.randrange(4)] = self.pick()
+        a, b, c, d = picks
+        return replace(step, number=self.number(), picks=(a, b, c, d), body=None)
 
     def body(self, loops: int) -> Body:
         rng = self.rng

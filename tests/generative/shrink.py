@@ -17,23 +17,25 @@ PLAIN = Spot("free", 0)
 
 
 def shrink(recipe: Recipe, fails: Callable[[Recipe], bool], *, tries: int = 1500) -> Recipe:
-    """Takes the first smaller recipe that still fails, again and again, until none does or `tries` are used up."""
-    improved = True
-    while improved:
-        improved = False
-        for smaller in _recipes(recipe):
-            tries -= 1
-            if tries < 0:
-                return recipe
-            if fails(smaller):
-                recipe, improved = smaller, True
-                break
+    """Takes smaller recipes that still fail, again and again, until none does or `tries` are used up."""
+    left = iter(range(tries))
+    before = None
+    while recipe != before:
+        before = recipe
+        for candidates in (_fewer_steps, _fewer_things, _plainer):
+            smaller: Recipe | None = recipe
+            while smaller is not None:
+                recipe = smaller
+                smaller = next((r for r in candidates(recipe) if next(left, None) is not None and fails(r)), None)
     return recipe
 
 
-def _recipes(r: Recipe) -> Iterator[Recipe]:
-    for steps in _step_lists(r.steps):
+def _fewer_steps(r: Recipe) -> Iterator[Recipe]:
+    for steps in _step_lists(r.steps, _shorter):
         yield replace(r, steps=steps)
+
+
+def _fewer_things(r: Recipe) -> Iterator[Recipe]:
     for given in _without(r.given):
         yield replace(r, given=given)
     if len(r.runs) > 1:
@@ -43,6 +45,11 @@ def _recipes(r: Recipe) -> Iterator[Recipe]:
             yield replace(r, places=places)
     for order in (*_without(r.order), *_zeroed(r.order)):
         yield replace(r, order=order)
+
+
+def _plainer(r: Recipe) -> Iterator[Recipe]:
+    for steps in _step_lists(r.steps, _plain):
+        yield replace(r, steps=steps)
     for k, g in enumerate(r.given):
         if g.spot != PLAIN:
             yield replace(r, given=_with(r.given, k, replace(g, spot=PLAIN)))
@@ -79,11 +86,27 @@ def _with(items: tuple[Item, ...], k: int, item: Item) -> tuple[Item, ...]:
     return (*items[:k], item, *items[k + 1 :])
 
 
-def _step_lists(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+Change = Callable[[tuple[Step, ...]], Iterator[tuple[Step, ...]]]
+
+
+def _step_lists(steps: tuple[Step, ...], change: Change) -> Iterator[tuple[Step, ...]]:
+    """A change of the list itself, then of the bodies of its loops."""
+    yield from change(steps)
+    for k, step in enumerate(steps):
+        if step.body is not None:
+            for inner in _step_lists(step.body.steps, change):
+                yield _with(steps, k, replace(step, body=replace(step.body, steps=inner)))
+
+
+def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     yield from _without(steps)
     for k, step in enumerate(steps):
         if step.body is not None:
             yield (*steps[:k], *step.body.steps, *steps[k + 1 :])
+
+
+def _plain(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    for k, step in enumerate(steps):
         for smaller in _steps(step):
             yield _with(steps, k, smaller)
 
@@ -100,12 +123,9 @@ def _steps(step: Step) -> Iterator[Step]:
     for k, pick in enumerate(step.picks):
         if pick:
             yield replace(step, picks=_with(step.picks, k, 0))  # type: ignore[arg-type]  # it stays a four
-            yield replace(step, picks=_with(step.picks, k, pick - 1))  # type: ignore[arg-type]
 
 
 def _bodies(body: Body) -> Iterator[Body]:
-    for steps in _step_lists(body.steps):
-        yield replace(body, steps=steps)
     for carried in _without(body.carried):
         yield replace(body, carried=carried)
     if body.stop is not None:

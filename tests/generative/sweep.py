@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
@@ -56,7 +57,9 @@ class Process:
         env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "tests.generative.worker"]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT, env=env, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, cwd=ROOT, env=env, text=True, start_new_session=True
+        )
 
     def ask(self, **request: Any) -> dict[str, Any]:
         process = self._process
@@ -110,7 +113,7 @@ class Pair:
 
 
 def sweep(seeds: range, *, jobs: int, sample: int, progress: Callable[[Report], None] | None = None) -> Report:
-    """Checks all seeds; failures come with recipes made small, the first few of them."""
+    """Checks all seeds, or until it is interrupted; failures come with recipes made small, the first few of them."""
     started = perf_counter()
     total = Report()
     pairs = [Pair(k) for k in range(jobs)]
@@ -125,20 +128,23 @@ def sweep(seeds: range, *, jobs: int, sample: int, progress: Callable[[Report], 
         finally:
             free.put(pair)
 
+    chunks = iter(seeds[::CHUNK])
     try:
         with ThreadPoolExecutor(jobs) as pool:
-            pending = {pool.submit(work, first) for first in seeds[: jobs * CHUNK : CHUNK]}
-            rest = iter(seeds[jobs * CHUNK :: CHUNK])
+            pending = {pool.submit(work, first) for first in islice(chunks, jobs)}
             while pending:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                try:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                except KeyboardInterrupt:  # no more chunks; what was done is reported
+                    chunks = iter(range(0))
+                    continue
                 for future in done:
                     _add(total, future)
                     total.seconds = perf_counter() - started
                     if progress is not None:
                         progress(total)
-                    first = next(rest, None)
-                    if first is not None and len(total.failures) < ENOUGH:
-                        pending.add(pool.submit(work, first))
+                    if len(total.failures) < ENOUGH:
+                        pending.update(pool.submit(work, first) for first in islice(chunks, 1))
         for failure in total.failures[:SHRUNK]:
             failure.recipe = smallest(failure, pairs[0])
     finally:
