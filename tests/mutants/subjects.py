@@ -137,14 +137,10 @@ def random_subjects(wanted: int) -> list[Subject]:
     """Random graphs on one to three places; the same ones every time."""
     found: list[tuple[Step, ...]] = []
 
+    checks = list(HealthCheck)
+
     @given(recipes(loops=1, max_steps=9))
-    @settings(
-        max_examples=20 * wanted,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=20 * wanted, derandomize=True, database=None, deadline=None, suppress_health_check=checks)
     def collect(recipe: tuple[Step, ...]) -> None:
         found.append(recipe)
 
