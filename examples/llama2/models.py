@@ -47,8 +47,11 @@ def open_model(model: str, *, dtype: DType | None = None, tokenizer: Path | None
 
 def _existing(model: str) -> Path:
     path = Path(model)
-    if path.exists():
-        return path
+    try:
+        if path.exists():
+            return path
+    except OSError as error:  # a name too long, a folder that nobody may look into
+        raise VxError(f"{model}: {error.strerror}") from None
     fetched = ", ".join(MODELS)
     if model in PRESETS:
         raise VxError(

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from itertools import count
+from pathlib import Path
 from time import monotonic
+
+import typer
 
 from tests.fuzz import guided
 from tests.fuzz.judge import judge, limited, scratch
 from tests.fuzz.mutate import mutant
+from tests.fuzz.report import Figures
 from tests.fuzz.targets import TARGETS, Target
 
 
@@ -26,7 +29,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="for each target")
     parser.add_argument("--seeded", action="store_true", help="mutate by seed, also where atheris is installed")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="run one mutant and show what comes of it")
+    parser.add_argument("--replay", metavar="SEED_OR_FILE", help="run one input and show what comes of it")
     given = parser.parse_args()
     if unknown := [name for name in given.targets if name not in TARGETS]:
         parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
@@ -35,45 +38,30 @@ def main() -> int:
         return max(replay(target, given.replay) for target in targets)
     by_coverage = not given.seeded and guided.is_installed()
     if not by_coverage and not given.seeded:
-        print(guided.HOW_TO_GET_IT)
+        typer.echo(guided.HOW_TO_GET_IT)
     fuzz = guided.fuzz if by_coverage else seeded
     return max(fuzz(target, given.seconds, given.first) for target in targets)
 
 
 def seeded(target: Target, seconds: float, first: int) -> int:
-    """Mutants by seed until the time is over; prints each kind of finding once, and the figures."""
-    found: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    began, seeds = monotonic(), target.seeds()
+    """Mutants by seed until the time is over."""
+    figures, began, seeds = Figures(target), monotonic(), target.seeds()
     with scratch() as folder, limited():
         for seed in count(first):
             if monotonic() - began > seconds:
                 break
-            outcome = judge(target, mutant(seed, seeds, text=target.text), folder, seconds=5)
-            verdicts[outcome.verdict] += 1
-            if outcome.verdict == "finding":
-                found[outcome.key] += 1
-                if found[outcome.key] == 1:
-                    print(f"{target.name} --replay {seed}: {outcome.key}: {outcome.what.strip().splitlines()[-1][:160]}")
-    _say(target, verdicts, monotonic() - began, found)
-    return int(bool(found))
+            data = mutant(seed, seeds, text=target.text)
+            figures.count(judge(target, data, folder, seconds=5), data, f"--replay {seed}")
+    figures.say(monotonic() - began)
+    return int(bool(figures.found))
 
 
-def _say(target: Target, verdicts: Counter[str], seconds: float, found: Counter[str]) -> None:
-    total = verdicts.total()
-    print(
-        f"{target.name}: {total} executions, {total / seconds:.0f} a second; {verdicts['accepted']} accepted, "
-        f"{verdicts['refused']} refused, {len(found)} kinds of findings: {dict(found)}",
-        flush=True,
-    )
-
-
-def replay(target: Target, seed: int) -> int:
-    data = mutant(seed, target.seeds(), text=target.text)
+def replay(target: Target, which: str) -> int:
+    data = mutant(int(which), target.seeds(), text=target.text) if which.isdecimal() else Path(which).read_bytes()
     with scratch() as folder, limited():
         outcome = judge(target, data, folder)
-    print(data[:2000] if not target.text else data.decode(errors="backslashreplace")[:4000])
-    print(f"{target.name}: {outcome.verdict}\n{outcome.what}")
+    typer.echo(data[:2000] if not target.text else data.decode(errors="backslashreplace")[:4000])
+    typer.echo(f"{target.name}: {outcome.verdict}\n{outcome.what}")
     return int(outcome.verdict == "finding")
 
 

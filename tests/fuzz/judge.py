@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.fuzz.targets import Broken, Target
+from tests.fuzz.targets import BrokenError, Target
 from vxgraph.errors import VxError
 
 ROOM = 1 << 30  # bytes
-LONGEST = 4000  # characters of a message
+LONGEST = 4000  # characters of a message, on top of what it may show of the input
 
 Verdict = Literal["accepted", "refused", "finding"]
 
 
-class Hang(BaseException):
+class HangError(BaseException):
     """An execution that took too long."""
 
 
@@ -44,7 +44,7 @@ def judge(target: Target, data: bytes, folder: Path, *, seconds: float = 20) -> 
         with _alarm(seconds):
             target.run(data, folder)
     except VxError as error:
-        return _refusal(error)
+        return _refusal(error, len(data))
     except (KeyboardInterrupt, SystemExit):
         raise
     # Also what is no Exception: a panic of a package that is written in Rust.
@@ -53,16 +53,16 @@ def judge(target: Target, data: bytes, folder: Path, *, seconds: float = 20) -> 
     return Outcome("accepted")
 
 
-def _refusal(error: VxError) -> Outcome:
+def _refusal(error: VxError, size: int) -> Outcome:
     message = str(error)
-    if not message.strip() or len(message) > LONGEST:
+    if not message.strip() or len(message) > LONGEST + 2 * size:
         return Outcome("finding", f"a message of {len(message)} characters: {message[:200]}", "message")
     return Outcome("refused", message)
 
 
 def _key(error: BaseException) -> str:
-    if isinstance(error, Broken):
-        return f"Broken: {str(error)[:60]}"
+    if isinstance(error, BrokenError):
+        return f"{str(error)[:60]}"
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if "/vxgraph/" in f.filename or "/examples/" in f.filename] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
@@ -72,7 +72,7 @@ def _key(error: BaseException) -> str:
 @contextmanager
 def _alarm(seconds: float) -> Generator[None]:
     def ring(*_: Any) -> None:
-        raise Hang(f"no answer in {seconds} s")
+        raise HangError(f"no answer in {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -14,7 +14,24 @@ Mutation = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 TOKEN = re.compile(rb"[A-Za-z_]\w*|[0-9]+|\s+|.", re.DOTALL)
 NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 STRING = re.compile(rb'"[^"\n]*"')
-EXTREMES = (0, 1, 2, 127, 128, 255, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**60, 2**63 - 1, 2**64 - 1)
+EXTREMES = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    2**15,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**40,
+    2**60,
+    2**63 - 1,
+    2**64 - 1,
+)
 NUMBERS = (
     *(str(n).encode() for n in EXTREMES),
     b"-1",
@@ -51,7 +68,11 @@ NESTS = (b"[", b"{", b"(", b"{{", b"[[", b'{"a":', b"a=[", b"a.")
 def mutant(seed: int, seeds: Sequence[bytes], *, text: bool) -> bytes:
     """One of the seeds, changed in one place or in a few."""
     rng = random.Random(seed)
-    data = rng.choice(seeds)
+    return mutate(rng, rng.choice(seeds), seeds, text=text)
+
+
+def mutate(rng: random.Random, data: bytes, seeds: Sequence[bytes], *, text: bool) -> bytes:
+    """The data, changed in one place or in a few; `seeds` are what other pieces come from."""
     mutations = TEXT if text else BINARY
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
         data = rng.choice(mutations)(rng, data, seeds)

@@ -143,7 +143,9 @@ def tokenizer_configs() -> tuple[bytes, ...]:
     template = tiny_tokenizer.TEMPLATE
     named = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": template}
     several = {"chat_template": [{"name": "default", "template": template}, {"name": "tools", "template": ""}]}
-    return tuple(json.dumps(config).encode() for config in (named, several, {"eos_token_id": [2, 1], "bos_token_id": 1}))
+    return tuple(
+        json.dumps(config).encode() for config in (named, several, {"eos_token_id": [2, 1], "bos_token_id": 1})
+    )
 
 
 @cache

@@ -9,7 +9,6 @@ import stat
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -358,13 +357,11 @@ def test_a_disk_that_fills_up_leaves_the_old_file_whole_and_no_part(
     path = tmp_path / "p.vxp"
     SAMPLES["swap"].program().save(path)
     before = path.read_bytes()
-    write_text = Path.write_text
 
-    def half(self: Path, data: str, **kwargs: Any) -> int:
-        write_text(self, data[: len(data) // 2], **kwargs)
+    def full(self: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ProgramError) as error:
         SAMPLES["mlp"].program().save(path)
     assert str(error.value) == f"{path}: cannot write: No space left on device"

@@ -32,7 +32,6 @@ Reading verifies the digest and proves the plan again.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -53,7 +52,9 @@ from vxgraph.ir.literal import (
     read_type,
 )
 from vxgraph.ir.text import read_loc
+from vxgraph.ir.types import MAX_SIZE
 from vxgraph.ir.verify import MAX_NESTING, too_deep
+from vxgraph.program.files import whole_file
 from vxgraph.program.instructions import (
     Carried,
     Dispatch,
@@ -70,6 +71,7 @@ from vxgraph.program.verify import verify_program
 from vxgraph.topology.ids import Topology
 
 VERSION = 1
+MAX_PLACES = 256  # the proof keeps a clock of as many queues for each instruction
 ROUTES = ("local", "direct", "staged")
 
 
@@ -162,13 +164,9 @@ def _loc(loc: Loc | None, full: bool) -> str:
 
 def save_program(program: Program, path: Path) -> None:
     """Writes the text whole or not at all. ProgramError where the folder does not take it."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        try:
-            part.write_text(program.text(), encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            file.write(program.text().encode())
     except OSError as error:
         raise ProgramError(f"{path}: cannot write: {error.strerror}") from None
 
@@ -181,6 +179,8 @@ def load_program(path: str | Path) -> Program:
         raise ProgramError(f"{path}: cannot read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ProgramError(f"{path}: is no text; wanted a program that 'vxgraph compile -o' wrote") from None
+    except ValueError as error:  # a NUL in the path
+        raise ProgramError(f"{path}: cannot read: {error}") from None
     return parse_program(text, str(path))
 
 
@@ -274,7 +274,11 @@ class _ProgramReader:
             yield MemoryUse(name, topologies, *sizes)  # type: ignore[arg-type]  # checked above
 
     def _arenas(self) -> Iterator[Arena]:
+        count = 0
         while self.r.accept("arena"):
+            count += 1
+            if count > MAX_PLACES:
+                self.r.fail(f"more than {MAX_PLACES} arenas")
             topology = read_place(self.r)
             self.r.expect("in", f"arena {topology}")
             memory = self.r.string("a memory's name")
@@ -378,7 +382,10 @@ class _ProgramReader:
     def _loop(self, steps: str, here: Loc) -> Loop:
         r = self.r
         r.expect("max_steps", "loop")
+        loc = r.loc
         max_steps = r.integer("the largest number of steps")
+        if not 1 <= max_steps <= MAX_SIZE:
+            r.fail(f"max_steps is {max_steps}, wanted 1 to {MAX_SIZE}", loc=loc)
         limit = r.value() if r.accept("limit") else None
         stop = r.value() if r.accept("stop") else None
         r.expect("{", "the loop's head")

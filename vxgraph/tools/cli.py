@@ -5,7 +5,7 @@ vxgraph compile | check | show | explain | run | sanitize | devices
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -33,7 +33,10 @@ for command in (compile, check, show, explain, run, sanitize, devices):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"vxgraph {version('vxgraph')}")
+        try:
+            typer.echo(f"vxgraph {version('vxgraph')}")
+        except PackageNotFoundError:
+            typer.echo("vxgraph, run from its source and not installed")
         raise typer.Exit
 
 

@@ -17,6 +17,7 @@ from typing import ParamSpec
 import typer
 
 from vxgraph.errors import VxError
+from vxgraph.tools.plain import plain_lines
 
 REFUSED = 1
 INTERNAL = 3
@@ -36,7 +37,10 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except VxError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {plain_lines(str(error))}", err=True)
+            raise typer.Exit(REFUSED) from None
+        except MemoryError:
+            typer.echo("error: this host has not the memory for what is asked; make it smaller", err=True)
             raise typer.Exit(REFUSED) from None
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise

@@ -11,6 +11,8 @@ from vxgraph.ir.types import Array
 from vxgraph.program.model import Program
 from vxgraph.tools.arrays import draw_args, draw_params, read_arrays, sizes_of
 
+MOST_DIGITS = 19  # of a size
+
 
 @dataclass(frozen=True, slots=True)
 class Feed:
@@ -44,6 +46,6 @@ def _args(
 
 def _size(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > MOST_DIGITS:
         raise RunError(f"--size {text}: wanted a dim's name and a number, like T=16")
     return name, int(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +11,9 @@ import numpy as np
 
 from vxgraph.errors import VxError
 from vxgraph.ir.types import Array
+from vxgraph.program.files import whole_file
+
+MAX_NAME = 2**15  # bytes: the .npz format, which is a zip file's, counts them in 16 bits
 
 
 def write_text(path: Path, text: str) -> None:
@@ -33,18 +35,15 @@ def _fill_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
     # numpy.savez takes names as keywords, and so refuses an array called `file`.
     with zipfile.ZipFile(file, "w") as held:
         for name, array in arrays.items():
+            if not name.isprintable() or len(name.encode()) > MAX_NAME:
+                raise VxError(f"{name[:40]!r} is no name for an array in an .npz file; give the output another one")
             with held.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _write(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        try:
-            with part.open("wb") as file:
-                fill(file)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            fill(file)
     except OSError as error:
         raise VxError(f"{path}: cannot write: {error.strerror}") from None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import typer
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 
 from vxgraph.program.admission import HEADER, cells, show_bytes
 from vxgraph.program.model import MemoryUse
 from vxgraph.runtime.report import Moved
 from vxgraph.runtime.session import Session
+from vxgraph.tools.plain import plain, plain_lines
 from vxgraph.tools.prices import BillRow, Priced, show_place, show_seconds
 from vxgraph.topology.ids import Topology
 
@@ -23,11 +26,22 @@ WIDE = 1000  # columns where nobody looks at a terminal
 def show(*parts: RenderableType, stderr: bool = False) -> None:
     """Prints parts to standard output (or error), in colour and to its width where that is a terminal."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    console = Console(stderr=stderr, width=None if terminal else WIDE, highlight=False, markup=False)
+    console = Console(stderr=stderr, width=None if terminal else WIDE, highlight=False, markup=False, emoji=False)
     with console.capture() as captured:
         for part in parts:
-            console.print(part)
+            console.print(_Plain(part))
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A part without what names in it would do to a terminal; the colours are ours."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.part, options):
+            yield segment if segment.control else Segment(plain_lines(segment.text), segment.style)
 
 
 def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -42,7 +56,7 @@ def memory_table(uses: Iterable[MemoryUse]) -> Table:
     """The admission table."""
     table = plain_table(*HEADER, right=HEADER[2:])
     for use in uses:
-        table.add_row(*cells(use), style="red" if use.headroom < 0 else None)
+        table.add_row(*map(plain, cells(use)), style="red" if use.headroom < 0 else None)
     return table
 
 
@@ -69,8 +83,8 @@ def edge_table(edges: Iterable[Priced]) -> Table:
             show_place(t.dst),
             str(t.count),
             show_bytes(p.nbytes),
-            t.reason,
-            str(t.loc or ""),
+            plain(t.reason),
+            plain(str(t.loc or "")),
         )
     return table
 
@@ -81,7 +95,7 @@ def placement_summary(session: Session) -> RenderableType:
     places = plain_table("place", "device", "kernels run", "resident", right=("kernels run", "resident"))
     for topology, kernels in report.dispatches.items():
         resident = sum(r.nbytes for r in report.uploads if r.topology == topology)
-        places.add_row(str(topology), session.bindings.get(topology, "?"), str(kernels), show_bytes(resident))
+        places.add_row(str(topology), plain(session.bindings.get(topology, "?")), str(kernels), show_bytes(resident))
     crossings = plain_table(
         "from", "to", "transfers", "planned", "observed", right=("transfers", "planned", "observed")
     )

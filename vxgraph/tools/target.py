@@ -23,7 +23,7 @@ from vxgraph.ir.graph import Graph
 from vxgraph.ir.text import parse_graph
 from vxgraph.program.compile import Mode, on_machine, plan
 from vxgraph.program.model import Program
-from vxgraph.program.text import load_program
+from vxgraph.program.text import parse_program
 from vxgraph.tools.user_code import import_file, in_user_code
 from vxgraph.topology.load import shipped_machines
 from vxgraph.topology.model import Machine
@@ -91,13 +91,15 @@ def _saved_target(text: str, settings: Sequence[str]) -> Target:
         ) from None
     except UnicodeDecodeError:
         contents = ""
+    except ValueError as error:  # a NUL in the path
+        raise TargetError(f"{text}: cannot read: {error}") from None
     found = re.match(r"(?:\s|//[^\n]*\n)*(\w*)", contents)
     word = found[1] if found else ""
     if word not in ("graph", "program"):
         raise TargetError(f"{text}: neither a graph's text nor a program's; those begin with 'graph' or 'program'")
     if settings:
         raise TargetError(f"--set {settings[0]}: {text} is saved, with its values in it; set them where it is built")
-    saved = parse_graph(contents, text) if word == "graph" else load_program(text)
+    saved = parse_graph(contents, text) if word == "graph" else parse_program(contents, text)
     return Target(text, lambda _: saved)
 
 

@@ -29,8 +29,11 @@ class UserCodeError(VxError):
 
 def import_file(path: Path) -> ModuleType:
     """The file as a module, under its dotted name where it lies in a package, so that its imports work."""
-    if not path.is_file():
-        raise UserCodeError(f"{path}: there is no such file")
+    try:
+        if not path.is_file():
+            raise UserCodeError(f"{path}: there is no such file")
+    except OSError as error:  # a name too long, a folder that nobody may look into
+        raise UserCodeError(f"{path}: {error.strerror}") from None
     with in_user_code(f"importing {path}", path):
         package, root = _package_of(path.resolve())
         _put_first(root)

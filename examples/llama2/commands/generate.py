@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ class _Saved:
 
 def _check_folder(file: Path | None) -> None:
     """`VxError` where a file cannot be written later for want of its folder: a run is long to lose."""
-    if file is not None and not file.parent.is_dir():
+    if file is not None and not os.path.isdir(file.parent):
         raise vx.VxError(f"{file}: there is no folder {file.parent} to write it to")
 
 

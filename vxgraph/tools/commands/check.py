@@ -14,6 +14,7 @@ from vxgraph.program.admission import show_bytes
 from vxgraph.program.model import Program
 from vxgraph.tools.commands.options import PlaceOption, SetOption, TargetArgument
 from vxgraph.tools.exits import REFUSED, guarded
+from vxgraph.tools.plain import plain, plain_lines
 from vxgraph.tools.prices import Priced, bill, largest, sections, show_seconds
 from vxgraph.tools.tables import bill_table, edge_table, memory_table, show
 from vxgraph.tools.target import open_target
@@ -51,12 +52,14 @@ def check(
 
 def _parts(verdict: Verdict) -> Iterator[RenderableType]:
     if verdict.refusal is not None:
-        yield Text(f"{verdict.machine.name}: refused: {verdict.refusal}", "bold red")
+        yield Text(f"{plain(verdict.machine.name)}: refused: {plain_lines(str(verdict.refusal))}", "bold red")
     elif verdict.program is not None:
-        yield Text(f"{verdict.machine.name}: {verdict.program.name} fits{_bounds(verdict.program)}", "bold green")
+        yield Text(
+            f"{plain(verdict.machine.name)}: {plain(verdict.program.name)} fits{_bounds(verdict.program)}", "bold green"
+        )
     if verdict.program is not None:
         yield memory_table(verdict.program.memories)
-        yield from (f"  {line}" for line in verdict.advice)
+        yield from (f"  {plain(line)}" for line in verdict.advice)
         yield ""
         yield from _bill(verdict.priced)
     yield ""

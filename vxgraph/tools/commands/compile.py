@@ -11,6 +11,7 @@ from vxgraph.program.admission import admit, show_bytes
 from vxgraph.program.instructions import flatten
 from vxgraph.tools.commands.options import PlaceOption, SetOption, TargetArgument
 from vxgraph.tools.exits import guarded
+from vxgraph.tools.plain import plain
 from vxgraph.tools.prices import peer_bytes
 from vxgraph.tools.tables import memory_table, show
 from vxgraph.tools.target import open_target
@@ -37,7 +38,7 @@ def compile(
         program.save(output)
     count = sum(1 for _ in flatten((*program.load, *program.body)))
     show(
-        f"{program.name} for {program.machine}: {count} instructions on {_places(program.topologies)}",
+        f"{plain(program.name)} for {plain(program.machine)}: {count} instructions on {_places(program.topologies)}",
         f"between devices per run, at most: {show_bytes(peer_bytes(program))}",
         memory_table(program.memories),
         program.digest,

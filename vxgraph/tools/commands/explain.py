@@ -9,6 +9,7 @@ import typer
 from vxgraph.tools.commands.options import MachineOption, PlaceOption, SetOption, TargetArgument, machine_of
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.explain import explainer
+from vxgraph.tools.plain import plain
 from vxgraph.tools.target import open_target
 
 
@@ -28,4 +29,5 @@ def explain(
     """
     opened, found = open_target(target, settings or ()), machine_of(machine)
     for label, text in explainer(opened.build(found), found, place).explain(name):
-        typer.echo(f"  {label:9} {text}" if label or not text.startswith("%") else text)
+        line = plain(text)
+        typer.echo(f"  {label:9} {line}" if label or not line.startswith("%") else line)

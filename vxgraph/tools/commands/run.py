@@ -29,6 +29,7 @@ from vxgraph.tools.commands.options import (
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.feed import Feed, feed
 from vxgraph.tools.files import write_arrays, write_text
+from vxgraph.tools.plain import plain
 from vxgraph.tools.progress import upload_progress
 from vxgraph.tools.tables import placement_summary, plain_table, show
 from vxgraph.tools.target import open_target
@@ -103,7 +104,7 @@ def _parts(session: Session, results: Mapping[str, Array], given: Feed) -> Itera
 def _results(results: Mapping[str, Array]) -> Table:
     table = plain_table("result", "type", "first values")
     for name, array in results.items():
-        table.add_row(name, describe(array), _first(array))
+        table.add_row(plain(name), describe(array), _first(array))
     return table
 
 

@@ -16,6 +16,7 @@ from graphviz import Digraph
 
 from vxgraph.program.admission import show_bytes
 from vxgraph.tools.draw.sketch import HOST, UNPLACED, Box, Edge, Move, Sketch
+from vxgraph.tools.plain import plain
 
 GREY = ("#f4f4f4", "#7a7a7a")
 COLOURS = (  # fill and line, one pair per place in the order of their ids
@@ -44,7 +45,7 @@ _SHAPES: dict[str, dict[str, str]] = {
 
 def to_dot(sketch: Sketch) -> str:
     """DOT text that Graphviz and its ports draw."""
-    dot = Digraph(sketch.title)
+    dot = Digraph(_id(sketch.title))
     dot.attr("graph", label=_text((sketch.title,)), labelloc="t", fontname="Helvetica", fontsize="16", rankdir="TB")
     dot.attr("graph", nodesep="0.3", ranksep="0.45", newrank="true")
     dot.attr("node", fontname="Helvetica", fontsize="11", margin="0.1,0.05")
@@ -54,7 +55,7 @@ def to_dot(sketch: Sketch) -> str:
         dot.subgraph(_cluster(place, (), inside, fill, line))
     labelled: set[Move] = set()
     for edge in _shown(sketch):
-        dot.edge(edge.src, edge.dst, **_edge(edge, labelled))
+        dot.edge(_id(edge.src), _id(edge.dst), **_edge(edge, labelled))
         labelled.update(edge.moves)
     return dot.source.rstrip("\n") + "\n"
 
@@ -76,7 +77,7 @@ def _cluster(place: str, loops: tuple[str, ...], boxes: list[Box], fill: str, li
     inner: dict[str, list[Box]] = {}
     for box in boxes:
         if box.loops == loops:
-            dot.node(box.id, _text(box.lines), color=line, **_SHAPES[box.kind])
+            dot.node(_id(box.id), _text(box.lines), color=line, **_SHAPES[box.kind])
         else:
             inner.setdefault(box.loops[len(loops)], []).append(box)
     for name, held in inner.items():
@@ -124,5 +125,10 @@ def _move_lines(moves: tuple[Move, ...]) -> list[str]:
 
 
 def _text(lines: Iterable[str]) -> str:
-    """Lines as a label that is read as it stands."""
-    return "\n".join(map(graphviz.escape, lines)).replace("\n", "\\n")
+    """Lines as a label that is read as it stands: no escapes of DOT's, no HTML."""
+    return graphviz.nohtml("\\n".join(graphviz.escape(plain(line)) for line in lines))
+
+
+def _id(text: str) -> str:
+    """A name that DOT reads as one: no port, no HTML, no escape."""
+    return "".join(c if c.isprintable() and c not in '<>:\\"' else f"({ord(c):x})" for c in text)

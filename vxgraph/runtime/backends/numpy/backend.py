@@ -65,8 +65,15 @@ class NumpyBackend:
         return np.errstate(all="ignore")
 
     def alloc(self, nbytes: int, topology: Topology) -> Buffer:
-        """A poisoned block, 64-byte aligned."""
+        """A poisoned block, 64-byte aligned; RunError where the host has not the memory, before it is asked for it."""
         space = self._space(topology)
+        memory = self.devices()[0].memory
+        left = memory - sum(s.nbytes for s in self._spaces.values())
+        # Poison is written to all of it: a host that promises more than it has would end this process, or another one.
+        if memory and nbytes > left:
+            raise RunError(
+                f"{topology}: {nbytes:,} bytes are wanted, but this host has {memory:,} and {left:,} of them left"
+            )
         try:
             return Buffer(space, space.take(nbytes))
         except MemoryError:
