@@ -97,9 +97,7 @@ class CupyBackend:
 
     def close(self) -> None:
         """Destroys streams and handles; buffers that are still around stay unusable."""
-        for state in self._states.values():  # all before the first is closed: they write into each other's memory
-            state.synchronize()
-            settle(state.driver, state)
+        self._settle()  # all before the first is closed: they write into each other's memory
         for topology in list(self._states):
             self._states[topology].close()
             del self._states[topology]
@@ -339,11 +337,17 @@ class CupyBackend:
 
     def recover(self) -> bool:
         """Waits for every stream. A capture was ended when it failed, and what was taken from a pool is left alone."""
+        self._settle()
+        for state in self._states.values():
+            state.forget_faults()
+        return True
+
+    def _settle(self) -> None:
+        for ordinal in self._ordinals.values():
+            ordinal.synchronize()
         for state in self._states.values():
             state.synchronize()
             settle(state.driver, state)
-            state.forget_faults()
-        return True
 
     # Checks.
 

@@ -29,6 +29,7 @@ from vxgraph.runtime.backends.cupy.kernels.faults import FAULT_WORDS
 from vxgraph.topology.ids import Topology
 
 FAULT_BYTES = 8 * FAULT_WORDS  # int64 words, as kernels/faults.py says
+SCRATCH = 1 << 16  # bytes
 
 
 @contextmanager
@@ -67,6 +68,8 @@ class Ordinal:
     ordinal: int
     made: HandleRecord | None = None
     _handles: list[Handle] = field(default_factory=list[Handle])  # one at most, unless an interrupt came
+    _scratch: Any = None
+    _scratch_streams: list[Stream] = field(default_factory=list[Stream])
     functions: dict[tuple[str, str, int], Function] = field(default_factory=dict[tuple[str, str, int], Function])
     pinned: dict[int, list[Pinned]] = field(default_factory=lambda: defaultdict[int, list[Pinned]](list))
 
@@ -99,9 +102,27 @@ class Ordinal:
         """Makes page-locked memory free for the next one."""
         self.pinned[pinned.nbytes].append(pinned)
 
-    def close(self) -> None:
-        """Destroys the handle and forgets kernels and staging."""
+    def scratch(self) -> tuple[Pointer, Stream]:
+        """SCRATCH bytes and a stream to try the device with, kept until it is closed: a try may be interrupted."""
         with on(self.driver, self.ordinal):
+            if not self._scratch_streams:
+                self._scratch_streams.append(self.driver.stream())
+            if self._scratch is None:
+                self._scratch = self.driver.alloc(SCRATCH)
+        return self._scratch.ptr, self._scratch_streams[0]
+
+    def synchronize(self) -> None:
+        """Waits for what somebody tried."""
+        with on(self.driver, self.ordinal):
+            for stream in self._scratch_streams:
+                self.driver.stream_synchronize(stream)
+
+    def close(self) -> None:
+        """Destroys the handle and forgets kernels and staging; nothing is under way."""
+        with on(self.driver, self.ordinal):
+            self._scratch = None
+            while self._scratch_streams:
+                self.driver.destroy_stream(self._scratch_streams.pop())
             while self._handles:
                 self.driver.destroy_handle(self._handles.pop())
         self.made = None

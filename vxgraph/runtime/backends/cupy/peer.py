@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from vxgraph.runtime.backends.cupy.device import Ordinal, State, on
-from vxgraph.runtime.backends.cupy.driver import Driver, Pointer, Stream
+from vxgraph.runtime.backends.cupy.device import SCRATCH, Ordinal, State, on
+from vxgraph.runtime.backends.cupy.driver import Driver, Pointer
 
 Mode = Literal["probe", "staged", "direct"]
-PROBE_BYTES = 1 << 16
 
 
 class PeerWarning(UserWarning):
@@ -71,36 +68,24 @@ class Peers:
     def _probe(self, a: Ordinal, b: Ordinal) -> bool:
         """Whether a pattern arrives, twice (a first copy that alone works has been seen)."""
         self.probes += 1
-        pattern = np.arange(1, PROBE_BYTES // 4 + 1, dtype=np.uint32)
-        with self._scratch(a) as (source, sender), self._scratch(b) as (target, reader):
+        pattern = np.arange(1, SCRATCH // 4 + 1, dtype=np.uint32)
+        (source, sender), (target, reader) = a.scratch(), b.scratch()
+        with on(self.driver, a.ordinal):
+            self.driver.copy(source, pattern.ctypes.data, SCRATCH, sender)
+        found: list[bool] = []
+        for _ in range(2):
+            with on(self.driver, b.ordinal):
+                self.driver.fill(target, 0xFF, SCRATCH, reader)
+                self.driver.stream_synchronize(reader)
             with on(self.driver, a.ordinal):
-                self.driver.copy(source, pattern.ctypes.data, PROBE_BYTES, sender)
-            found: list[bool] = []
-            for _ in range(2):
-                with on(self.driver, b.ordinal):
-                    self.driver.fill(target, 0xFF, PROBE_BYTES, reader)
-                    self.driver.stream_synchronize(reader)
-                with on(self.driver, a.ordinal):
-                    self.driver.copy_peer(target, b.ordinal, source, a.ordinal, PROBE_BYTES, sender)
-                    self.driver.stream_synchronize(sender)
-                back = np.zeros_like(pattern)
-                with on(self.driver, b.ordinal):
-                    self.driver.copy(back.ctypes.data, target, PROBE_BYTES, reader)
-                    self.driver.stream_synchronize(reader)
-                found.append(np.array_equal(back, pattern))
+                self.driver.copy_peer(target, b.ordinal, source, a.ordinal, SCRATCH, sender)
+                self.driver.stream_synchronize(sender)
+            back = np.zeros_like(pattern)
+            with on(self.driver, b.ordinal):
+                self.driver.copy(back.ctypes.data, target, SCRATCH, reader)
+                self.driver.stream_synchronize(reader)
+            found.append(np.array_equal(back, pattern))
         return all(found)
-
-    @contextmanager
-    def _scratch(self, ordinal: Ordinal) -> Generator[tuple[Pointer, Stream]]:
-        """PROBE_BYTES on a device, and a stream of their own."""
-        with on(self.driver, ordinal.ordinal):
-            memory, stream = self.driver.alloc(PROBE_BYTES), self.driver.stream()
-        try:
-            yield memory.ptr, stream
-        finally:
-            with on(self.driver, ordinal.ordinal):
-                self.driver.stream_synchronize(stream)
-                self.driver.destroy_stream(stream)
 
     def _stage(self, src: State, src_at: Pointer, dst: State, dst_at: Pointer, nbytes: int) -> None:
         """Down and up, ordered on both sides: the upload waits for the download, the source's stream for the upload."""
