@@ -15,8 +15,9 @@ docs/text-format.md.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vxgraph.errors import Loc
@@ -24,7 +25,7 @@ from vxgraph.ir.graph import Graph, Input, Node, Result, dims_of
 from vxgraph.ir.lexer import Reader, quote
 from vxgraph.ir.literal import Dims, make_op, print_dim, print_op, read_dims, read_op_head, read_place, read_type
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Dim
+from vxgraph.ir.types import MAX_SIZE, Dim
 from vxgraph.ir.verify import MAX_NESTING, too_deep, verify
 
 _LINE = re.compile(r"[0-9]{1,9}")
@@ -76,16 +77,18 @@ def parse_graph(text: str, source: str = "<graph>") -> Graph:
     """Reads and verifies a graph. TextError or GraphError with file:line where it is wrong."""
     reader = Reader(text, source)
     reader.expect("graph", "the start")
-    graph = _read_graph(reader, None, 0)
+    graph = _read_graph(reader, None, ())
     if reader.kind != "end":
         reader.fail(f"expected the end after the graph, found {reader.text!r}")
     verify(graph)
     return graph
 
 
-def _read_graph(reader: Reader, dims: Dims | None, depth: int) -> Graph:
-    if depth > MAX_NESTING:
+def _read_graph(reader: Reader, dims: Dims | None, steps: tuple[int, ...]) -> Graph:
+    """`steps` are those of the loops around it."""
+    if len(steps) > MAX_NESTING:
         reader.fail(too_deep())
+    check_steps(reader, steps, reader.loc)
     name = reader.string("the graph's name")
     reader.expect("{", "the graph's name")
     dims = read_dims(reader) if dims is None else dims
@@ -93,7 +96,7 @@ def _read_graph(reader: Reader, dims: Dims | None, depth: int) -> Graph:
     params = _read_inputs(reader, "param", dims)
     nodes: list[Node] = []
     while reader.kind == "value":
-        nodes.append(_read_node(reader, dims, depth))
+        nodes.append(_read_node(reader, dims, steps))
     emits = _read_outlets(reader, "emit")
     results = _read_outlets(reader, "result")
     reader.expect("}", "the graph's lines")
@@ -112,13 +115,20 @@ def _read_inputs(reader: Reader, keyword: str, dims: Dims) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def _read_node(reader: Reader, dims: Dims, depth: int) -> Node:
+def check_steps(reader: Reader, steps: Sequence[int], loc: Loc) -> None:
+    """TextError where loops in loops may take more steps together than an index can count."""
+    if math.prod(steps) > MAX_SIZE:
+        reader.fail(f"loops in loops take up to {' x '.join(map(str, steps))} steps; at most {MAX_SIZE}", loc=loc)
+
+
+def _read_node(reader: Reader, dims: Dims, steps: tuple[int, ...]) -> Node:
     here = reader.loc
     outputs = reader.values()
     reader.expect("=", f"%{outputs[-1]}")
     cls, inputs, found = read_op_head(reader, dims)
     if reader.accept("body"):
-        found["body"] = _read_graph(reader, dims, depth + 1)
+        most: Any = found.get("max_steps")
+        found["body"] = _read_graph(reader, dims, (*steps, most if type(most) is int else 1))
     op: Op = make_op(reader, cls, found, loc=here)
     reader.expect(":", f"{op.name}'s operands")
     types = [read_type(reader, dims)]

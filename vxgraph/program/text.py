@@ -51,8 +51,7 @@ from vxgraph.ir.literal import (
     read_place,
     read_type,
 )
-from vxgraph.ir.text import read_loc
-from vxgraph.ir.types import MAX_SIZE
+from vxgraph.ir.text import check_steps, read_loc
 from vxgraph.ir.verify import MAX_NESTING, too_deep
 from vxgraph.program.files import whole_file
 from vxgraph.program.instructions import (
@@ -198,7 +197,7 @@ class _ProgramReader:
     def __init__(self, reader: Reader) -> None:
         self.r = reader
         self.dims: Dims = {}
-        self.depth = 0  # loops around what is read
+        self.steps: list[int] = []  # at most, of each loop around what is read
 
     def read(self) -> Program:
         r = self.r
@@ -271,6 +270,8 @@ class _ProgramReader:
             if not isinstance(topologies, tuple) or not all(isinstance(t, Topology) for t in topologies):  # type: ignore[arg-type]
                 self.r.fail("expected a list of topologies", loc=loc)
             sizes = self._numbers(6, "params, kv, activations, staging, reserved, capacity")
+            if min(sizes) < 0:
+                self.r.fail(f"memory {quote(name)} has {min(sizes)} bytes of something", loc=loc)
             yield MemoryUse(name, topologies, *sizes)  # type: ignore[arg-type]  # checked above
 
     def _arenas(self) -> Iterator[Arena]:
@@ -382,10 +383,9 @@ class _ProgramReader:
     def _loop(self, steps: str, here: Loc) -> Loop:
         r = self.r
         r.expect("max_steps", "loop")
-        loc = r.loc
         max_steps = r.integer("the largest number of steps")
-        if not 1 <= max_steps <= MAX_SIZE:
-            r.fail(f"max_steps is {max_steps}, wanted 1 to {MAX_SIZE}", loc=loc)
+        if max_steps < 1:
+            r.fail(f"max_steps is {max_steps}, wanted 1 or more", loc=here)
         limit = r.value() if r.accept("limit") else None
         stop = r.value() if r.accept("stop") else None
         r.expect("{", "the loop's head")
@@ -396,14 +396,17 @@ class _ProgramReader:
                 r.expect("->", f"%{names[-1]}")
                 names.append(r.value())
             carried.append(Carried(*names))
-        return Loop(steps, tuple(carried), self._loop_body(here), max_steps, limit, stop, read_loc(r) or here)
+        return Loop(
+            steps, tuple(carried), self._loop_body(max_steps, here), max_steps, limit, stop, read_loc(r) or here
+        )
 
-    def _loop_body(self, here: Loc) -> tuple[Instruction, ...]:
-        self.depth += 1
-        if self.depth > MAX_NESTING:
+    def _loop_body(self, max_steps: int, here: Loc) -> tuple[Instruction, ...]:
+        self.steps.append(max_steps)
+        if len(self.steps) > MAX_NESTING:
             self.r.fail(too_deep(), loc=here)
+        check_steps(self.r, self.steps, here)
         body: list[Instruction] = []
         while not self.r.accept("}"):
             body.append(self._instruction())
-        self.depth -= 1
+        self.steps.pop()
         return tuple(body)

@@ -5,7 +5,7 @@ r"""What files and callers named, shown so that a terminal prints it and does no
 
 from __future__ import annotations
 
-LONGEST = 2000  # characters of a line of a message
+LONGEST, HEAD = 1500, 1000  # characters of a line of a message; those before what is left out
 
 
 def plain(text: str) -> str:
@@ -16,6 +16,6 @@ def plain(text: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """The same of a text of several lines, each cut where nobody would read on."""
+    """The same of a text of several lines, with the middle of one that nobody would read left out."""
     lines = map(plain, text.split("\n"))
-    return "\n".join(line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in lines)
+    return "\n".join(line if len(line) <= LONGEST else f"{line[:HEAD]} ... {line[HEAD - LONGEST :]}" for line in lines)

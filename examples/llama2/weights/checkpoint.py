@@ -66,7 +66,7 @@ class LazyParams(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         tensor = self._stored[name]
         try:
-            with np.errstate(over="raise"):
+            with np.errstate(over="raise", invalid="ignore"):
                 return tensor.decode(self._dtype)
         except FloatingPointError:
             raise CheckpointError(
