@@ -63,7 +63,7 @@ def _refusal(error: VxError, size: int) -> Outcome:
 def _key(error: BaseException) -> str:
     if isinstance(error, BrokenError):
         return f"{str(error)[:60]}"
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     ours = [f for f in frames if "/vxgraph/" in f.filename or "/examples/" in f.filename] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
     return f"{type(error).__name__} in {where}"

@@ -60,11 +60,12 @@ def program(data: bytes, folder: Path) -> None:
 def machine(data: bytes, folder: Path) -> None:
     file = folder / "box.toml"
     file.write_bytes(data)
-    _ = vx.compile(_mlp(), vx.load_machine(file)).memory
+    _ = vx.compile(_unpinned_mlp(), vx.load_machine(file)).memory
 
 
-def _mlp() -> vx.Graph:
-    return vx.parse_graph(seeds.graphs()[0].decode())
+@cache
+def _unpinned_mlp() -> vx.Graph:
+    return vx.parse_graph(re.sub(" @gpu:[0-9]", "", seeds.graphs()[0].decode()))
 
 
 def checkpoint(data: bytes, folder: Path) -> None:
