@@ -78,8 +78,9 @@ def shorter(*kinds: type) -> Mutation:
 
 def _retyped(end: str) -> Mutation:
     def mutate(program: Program, rng: random.Random) -> Program:
-        _, _, move = pick(rng, sites(program, TransferPeer))
-        slot = program.slot_of[getattr(move, end)]
+        values = [getattr(t, end) for _, _, t in sites(program, TransferPeer)]
+        read = {v for _, _, i in sites(program, Dispatch) for v in i.inputs}  # else no kernel is misled
+        slot = program.slot_of[pick(rng, [v for v in values if v in read] or values)]
         type = pick(rng, dict.fromkeys(s.type for s in program.slots if s.type != slot.type))
         return with_slot(program, replace(slot, type=type, nbytes=type.max_bytes))
 
@@ -208,19 +209,24 @@ def late_in_a_step(program: Program, rng: random.Random) -> Program:
 
 
 def other_version(program: Program, rng: random.Random) -> Program:
-    """A reader reads what its value was made from (before an append, in the step before), or the other way round."""
-    older: dict[str, str] = {}
+    """A reader reads what its value, or the original of its replica, was made from; or the other way round."""
+    slots = program.slot_of
+    pairs: list[tuple[str, str]] = []  # new, old
     for _, _, i in sites(program, Dispatch, Loop):
         if isinstance(i, Loop):
-            older |= {c.next: c.arg for c in i.carried} | {c.out: c.init for c in i.carried}
-        elif i.op.donates is not None and len(i.inputs) > i.op.donates:
-            older[i.outputs[0]] = i.inputs[i.op.donates]
+            pairs += [pair for c in i.carried for pair in ((c.next, c.arg), (c.out, c.init)) if pair[0] != pair[1]]
+        else:
+            pairs += [(i.outputs[0], v) for v in i.inputs if slots[v].type == slots[i.outputs[0]].type]
     replicas = {(i.src, i.dst_topology): i.dst for _, _, i in sites(program, TransferPeer)}
-    for (src, place), replica in replicas.items():
-        if (older.get(src), place) in replicas:
-            older[replica] = replicas[older[src], place]
-    pairs = [*older.items(), *((old, new) for new, old in older.items())]
-    found = [(s, a, b) for s in sites(program, *QUEUED) for a, b in pairs if a != b and a in reads(s[2])]
+    places = program.topologies
+    pairs += [
+        (replicas[new, t], replicas[old, t])
+        for new, old in pairs
+        for t in places
+        if (new, t) in replicas and (old, t) in replicas
+    ]
+    pairs += [(old, new) for new, old in pairs]
+    found = [(s, a, b) for s in sites(program, *QUEUED) for a, b in pairs if a in reads(s[2])]
     (where, path, reader), value, version = pick(rng, found)
     return swapped(program, where, path, _reading(reader, value, version))
 
