@@ -22,6 +22,7 @@ class Clocks:
         self.issued: Clock = {}
         self.seen: dict[Queue, Clock] = {}
         self.stamp: dict[str, tuple[Queue, int, Clock]] = {}  # name -> queue, its number there, what it saw
+        self.position: dict[str, int] = {}  # name -> how many were issued before it, on any queue
         self.floor: Clock = {}  # known to all, since the last barrier
 
     def knows(self, queue: Queue, name: str) -> bool:
@@ -41,6 +42,7 @@ class Clocks:
         clock[queue] = max(clock.get(queue, 0), self.issued.get(queue, 0))
         self.issued[queue] = self.issued.get(queue, 0) + 1
         self.seen[queue] = clock
+        self.position[instr.name] = len(self.position)
         self.stamp[instr.name] = (queue, self.issued[queue], clock)
         return clock
 
@@ -93,7 +95,7 @@ class _Scheduler:
         after: list[str] = []
         # Later makers first: what they saw may make the earlier waits unnecessary.
         names = dict.fromkeys(w for w in wanted if w is not None)
-        for name in sorted(names, key=lambda n: -self.clocks.stamp[n][1]):
+        for name in sorted(names, key=lambda n: -self.clocks.position[n]):
             if not self.clocks.knows(instr.queue, name) and not self._implied(name, after):
                 after.append(name)
         self.clocks.start(instr, after)
