@@ -362,7 +362,10 @@ class _Builder:
         if x is None:
             return None
         w = self.pick(b, lambda v: v.type.rank == 1 and v.type.dtype == x.type.dtype and same(x.dims[-1], v.dims[0]))
-        return None if w is None else vx.rmsnorm(x, w, eps=(1e-5, 1e-6, 0.5)[which % 3])
+        if w is None and _symbolic(x.dims[-1]):
+            return None
+        weight = vx.constant([0.5 + k for k in range(bound(x.dims[-1]))], x.type.dtype) if w is None else w
+        return vx.rmsnorm(x, weight, eps=(1e-5, 1e-6, 0.5)[which % 3])
 
     def clamped(self, k: int, top: int, fits: Callable[[vx.Value], bool] = lambda _: True) -> vx.Value | None:
         """An integer between 0 and `top`."""

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings
 
 import vxgraph as vx
 from examples.llama2.config import preset
 from examples.llama2.model import PLACEMENTS
 from examples.llama2.model import build as llama
-from tests.program.recipes import Step, build, recipes
 from tests.program.samples import SAMPLES, A, B, D, ramp
+from tests.strategies import graphs
+from vxgraph.ir.graph import Graph
 from vxgraph.program.instructions import Emit, Instruction, Loop, Queued, TransferPeer, View, flatten, reads, writes
 from vxgraph.program.model import ALIGNMENT, Program
 
 MACHINE = vx.load_machine("cpu-x8")
-PLACES = st.lists(st.sampled_from([vx.CPU[k] for k in range(4)]), min_size=1, max_size=4)
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # Overlaps, found by brute force: the order of all instructions as reachability, every pair of uses of a byte compared.
@@ -88,12 +88,10 @@ def test_two_uses_of_a_byte_of_which_one_writes_are_ordered(name: str) -> None:
     assert list(unordered_conflicts(SAMPLES[name].program())) == []
 
 
-@given(recipes(loops=2), PLACES)
-@settings(max_examples=30, deadline=None)
-def test_in_any_graph_two_uses_of_a_byte_of_which_one_writes_are_ordered(
-    recipe: tuple[Step, ...], places: list[vx.Topology]
-) -> None:
-    assert list(unordered_conflicts(vx.compile(build(recipe, places), MACHINE))) == []
+@given(graphs())
+@QUICK
+def test_in_any_graph_two_uses_of_a_byte_of_which_one_writes_are_ordered(graph: Graph) -> None:
+    assert list(unordered_conflicts(vx.compile(graph, MACHINE))) == []
 
 
 def alive_together(program: Program) -> Iterator[str]:
@@ -119,18 +117,16 @@ def alive_together(program: Program) -> Iterator[str]:
                 yield f"%{a} and %{b}"
 
 
-@given(recipes(loops=0, max_steps=16), PLACES)
-@settings(max_examples=30, deadline=None)
-def test_no_two_values_that_are_both_yet_to_be_read_share_a_byte(
-    recipe: tuple[Step, ...], places: list[vx.Topology]
-) -> None:
-    assert list(alive_together(vx.compile(build(recipe, places), MACHINE))) == []
+@given(graphs(loops=0, max_steps=16))
+@QUICK
+def test_no_two_values_that_are_both_yet_to_be_read_share_a_byte(graph: Graph) -> None:
+    assert list(alive_together(vx.compile(graph, MACHINE))) == []
 
 
-@given(recipes(loops=2), PLACES)
-@settings(max_examples=30, deadline=None)
-def test_arenas_add_up_and_slots_are_aligned_and_inside(recipe: tuple[Step, ...], places: list[vx.Topology]) -> None:
-    program = vx.compile(build(recipe, places), MACHINE)
+@given(graphs())
+@QUICK
+def test_arenas_add_up_and_slots_are_aligned_and_inside(graph: Graph) -> None:
+    program = vx.compile(graph, MACHINE)
     for a in program.arenas:
         slots = [s for s in program.slots if s.topology == a.topology]
         assert a.params + a.kv + a.activations + a.staging == a.nbytes

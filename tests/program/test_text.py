@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import vxgraph as vx
-from tests.program.recipes import Step, build, recipes
 from tests.program.samples import SAMPLES
+from tests.strategies import graphs
 from vxgraph.errors import ProgramError, TextError, VxError
+from vxgraph.ir.graph import Graph
 from vxgraph.program.text import digest_of
 
 MACHINE = vx.load_machine("cpu-x8")
-PLACES = st.lists(st.sampled_from([vx.CPU[k] for k in range(3)]), min_size=1, max_size=3)
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # Both ways.
@@ -36,12 +37,10 @@ def test_reading_gives_the_program_and_printing_the_bytes_again(name: str) -> No
     assert read.digest == program.digest
 
 
-@given(recipes(loops=2), PLACES)
-@settings(max_examples=30, deadline=None)
-def test_any_program_reads_back_as_it_is_and_prints_the_same_bytes(
-    recipe: tuple[Step, ...], places: list[vx.Topology]
-) -> None:
-    program = vx.compile(build(recipe, places), MACHINE)
+@given(graphs())
+@QUICK
+def test_any_program_reads_back_as_it_is_and_prints_the_same_bytes(graph: Graph) -> None:
+    program = vx.compile(graph, MACHINE)
     read = vx.parse_program(program.text())
     assert read == program
     assert read.text() == program.text()
