@@ -45,6 +45,7 @@ class Executor:
         self.names: dict[Topology, str] = {}
         self._watch = Watch(self.backends, audit=audit, trace=trace)
         self._arenas: dict[Topology, Buffer] = {}
+        self.closed = False
         self._undo: list[Callable[[], None]] = []  # what closing does, the last first
         self._batcher = Batcher()
         self._last: Run | None = None
@@ -75,6 +76,7 @@ class Executor:
 
         After an interrupt a second call goes on where the first one ended; a third has nothing left to do.
         """
+        self.closed = True
         first: Exception | None = None
         while self._undo:
             try:

@@ -62,7 +62,7 @@ class Session:
         self.program = program
         self.note = binding.note
         self._turns = Turns()
-        self._closed: str | None = None  # why
+        self._why = ""  # it is closed
         self._streams: WeakSet[Stream] = WeakSet()
         self._run: Execution | None = None
         self._executor = Executor(program, binding, audit=audit, trace=trace)
@@ -88,7 +88,6 @@ class Session:
         """
         for stream in list(self._streams):
             stream.close()
-        self._closed = self._closed or ""
         try:
             self._executor.close()
         finally:
@@ -140,7 +139,7 @@ class Session:
                 "or make a second session"
             )
         if (cause := self._executor.recover()) is not None:
-            self._closed = f": a run ended half-way ({cause}), and its devices cannot go on from there; make a new one"
+            self._why = f": a run ended half-way ({cause}), and its devices cannot go on from there; make a new one"
             self._executor.drop()
             self._want_open()
         run = self._executor.begin(args, sizes)
@@ -148,8 +147,8 @@ class Session:
         return (yield from self._executor.walk(run))
 
     def _want_open(self) -> None:
-        if self._closed is not None:
-            raise RunError(f"the session of {self.program.name!r} is closed{self._closed}")
+        if self._executor.closed:
+            raise RunError(f"the session of {self.program.name!r} is closed{self._why}")
 
     @property
     def _emits(self) -> dict[str, str]:
@@ -187,7 +186,8 @@ class Stream(Iterator[Emitted]):
             raise
 
     def __del__(self) -> None:
-        self._walk.close()
+        with suppress(AttributeError):  # an interrupt came before it had its run
+            self._walk.close()
 
     def close(self) -> None:
         """Ends the run where it stands; the session can run again. RunError where another thread is in a step of it."""

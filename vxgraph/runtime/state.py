@@ -20,7 +20,7 @@ from vxgraph.runtime.record import Counts, Execution
 class Run:
     """The state of one walk.
 
-    `over` says that nothing of it is under way and that no call ended half-way; `cause` is what ended it.
+    `over` says that nothing of it is under way and that no call ended half-way; `cause` is what ended one.
     """
 
     execution: Execution
@@ -54,16 +54,17 @@ class Run:
         What ends the run is its first cause, so what the others complain of is dropped; every queue is waited for.
         The run is `over` unless a call ended half-way: then there may be work that nobody was given an event of.
         """
-        self.cause = type(cause).__name__ + (f": {cause}" if str(cause) else "")
-        whole = isinstance(cause, VxError | GeneratorExit)
+        half_way = None if isinstance(cause, VxError | GeneratorExit) else cause
         for name, event in self.events.items():
             try:
                 self.preparer.event_backend(name).wait(event)
             except VxError:
                 pass
-            except Exception:
-                whole = False
-        self.over = whole
+            except Exception as error:
+                half_way = half_way or error
+        if half_way is not None:
+            self.cause = type(half_way).__name__ + (f": {half_way}" if str(half_way) else "")
+        self.over = half_way is None
 
     def empty(self, instr: Download | TransferPeer) -> Array:
         """A fresh array on the host for what an instruction moves."""
