@@ -39,7 +39,8 @@ def test_what_is_valid_is_accepted(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in TARGETS if not name.startswith("cli-")])
 def test_any_bytes_are_read_or_refused_with_one_message(name: str, tmp_path: Path) -> None:
     found = verdicts(TARGETS[name], tmp_path, 200)
-    assert found["accepted"] and found["refused"]
+    assert found["accepted"]
+    assert found["refused"]
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name.startswith("cli-")])
@@ -86,7 +87,10 @@ def test_a_parser_that_believes_a_count_is_found(tmp_path: Path) -> None:
 
     with limited():
         broken = Target("trusting", TARGETS["gguf"].seeds, run, text=False)
-        assert finding(broken, tmp_path) in ("MemoryError in test_targets.py:run", "OverflowError in test_targets.py:run")
+        assert finding(broken, tmp_path) in (
+            "MemoryError in test_targets.py:run",
+            "OverflowError in test_targets.py:run",
+        )
 
 
 def test_a_message_as_long_as_the_file_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ def plain(text: str) -> str:
     """The text in one line, with what cannot be printed (control characters, directions, half characters) escaped."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def plain_lines(text: str) -> str:
