@@ -53,9 +53,7 @@ def _block(graph: Graph, env: Env, sizes: Sizes, emitted: Emitted, apply: Apply)
         emit(node.outputs)
 
 
-def _node(
-    node: Node, graph: Graph, env: Env, sizes: Sizes, emitted: Emitted, apply: Apply
-) -> tuple[Array, ...]:
+def _node(node: Node, graph: Graph, env: Env, sizes: Sizes, emitted: Emitted, apply: Apply) -> tuple[Array, ...]:
     operands = [env[i] for i in node.inputs]
     match node.op:
         case ops.Loop():
