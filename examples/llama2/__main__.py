@@ -13,12 +13,12 @@ import typer
 from examples.llama2.commands.compile import compile
 from examples.llama2.commands.generate import generate
 from examples.llama2.commands.models import fetch, models
-from vxgraph.tools.exits import EXIT_CODES
+from vxgraph.tools.exits import EXIT_CODES, start
 
 app = typer.Typer(
     name="python -m examples.llama2",
     help="Llama on one device or several: prefill in one place, decode in another, from one program.",
-    epilog=f"{EXIT_CODES[:-1]}; 130 after Ctrl-C.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,4 +27,4 @@ for command in (generate, compile, fetch, models):
     app.command()(command)
 
 if __name__ == "__main__":
-    app()
+    start(app)

@@ -17,6 +17,7 @@ from examples.llama2.config import PRESETS
 from examples.llama2.fetch import locate
 from examples.llama2.generate import Decoding, Generation, plan
 from examples.llama2.tokenizer import open_tokenizer
+from tests.ctrl_c import interrupted
 from tests.examples.tiny_cli import CONFIG, HELLO, PARAMS, PLACES, REPOSITORY, run, textbook
 
 # Text.
@@ -139,6 +140,17 @@ def test_ctrl_c_ends_with_a_clean_line(tiny_model: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Generation, "__iter__", interrupted)
     result = run("generate", "--model", tiny_model, "--prompt", "Hello", "-m", "cpu-x2")
     assert (result.exit_code, result.stdout, result.stderr) == (130, " Hello\n", "interrupted\n")
+
+
+def test_ctrl_c_at_any_time_ends_with_one_line_after_the_text_so_far(tiny_model: Path, tmp_path: Path):
+    arguments = ("generate", "--model", tiny_model, "--prompt", "Hello", "-m", "cpu-x2", "--ids", "--trace", "t.json")
+    whole, others = interrupted("examples.llama2.__main__", arguments, tmp_path, times=8)
+    assert whole.code == 0
+    for code, stdout, stderr in others:
+        assert whole.stdout.startswith(stdout.removesuffix("\n"))
+        assert code <= 0 or (code, stderr) in ((130, "interrupted\n"), (130, ""))  # the last is typer's own
+    assert sum(outcome.stderr == "interrupted\n" for outcome in others) >= 2
+    assert [f.name for f in tmp_path.iterdir() if f.suffix != ".bin"] == ["t.json"]
 
 
 # The other commands.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.ctrl_c import interrupted
 from tests.tools.conftest import Cli
 from vxgraph.errors import ConformanceError
 from vxgraph.runtime.report import Report
@@ -166,3 +168,38 @@ def test_a_run_that_is_not_the_plan_is_an_error_and_writes_nothing(cli: Cli, mon
         "error: dispatch %silu: planned on gpu:0, observed on numpy:gpu:1\n"
     )
     assert not (cli.folder / "out.npz").exists()
+
+
+LONG = """\
+import vxgraph as vx
+
+
+def long() -> vx.Graph:
+    with vx.Graph("long") as g:
+        x = vx.input("x", vx.f32[8, 8])
+
+        def step(v):
+            with vx.on(vx.GPU[0]):
+                h = vx.softmax(v @ v, axis=-1)
+            with vx.on(vx.GPU[1]):
+                return [h + 1]
+
+        (y,), _ = vx.loop(step, [x], max_steps=400)
+        vx.output("y", y)
+    return g
+"""
+
+
+def test_ctrl_c_ends_with_one_line_exit_code_130_and_nothing_written(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(LONG)
+    arguments = ("run", "long.py:long", "-m", "h200-x2", "--bind", "numpy", "-o", "y.npz", "--trace", "y.json")
+    whole, others = interrupted("vxgraph.tools.cli", arguments, tmp_path, times=8)
+    assert (whole.code, whole.stderr) == (0, "")
+    for outcome in others:
+        if outcome.code >= 0:
+            assert outcome in (whole, (130, "", "interrupted\n"), (130, "", ""))  # the last is typer's own
+    assert sum(outcome.stderr == "interrupted\n" for outcome in others) >= 2
+    assert {f.name for f in tmp_path.iterdir()} - {"__pycache__"} == {"long.py", "y.npz", "y.json"}
+    json.loads((tmp_path / "y.json").read_text())
+    with np.load(tmp_path / "y.npz") as written:
+        assert written["y"].shape == (8, 8)

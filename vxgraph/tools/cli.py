@@ -17,7 +17,7 @@ from vxgraph.tools.commands.explain import explain
 from vxgraph.tools.commands.run import run
 from vxgraph.tools.commands.sanitize import sanitize
 from vxgraph.tools.commands.show import show
-from vxgraph.tools.exits import EXIT_CODES
+from vxgraph.tools.exits import EXIT_CODES, start
 
 app = typer.Typer(
     name="vxgraph",
@@ -51,4 +51,4 @@ def options(
 
 def main() -> None:
     """The console script."""
-    app()
+    start(app)

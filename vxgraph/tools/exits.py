@@ -4,6 +4,7 @@
 1  a mistake in the graph, a file or an option's value, or a machine that refuses: one message on stderr
 2  a command line that does not parse
 3  a defect of vxgraph itself: a traceback, and a line that asks to report it
+130  Ctrl-C: the line "interrupted" on stderr, and no file half-written
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from vxgraph.tools.plain import plain_lines
 
 REFUSED = 1
 INTERNAL = 3
+INTERRUPTED = 130  # what a shell expects after Ctrl-C: 128 + SIGINT
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a mistake in the graph, a file or a value, or a machine that refuses (one message on "
-    "stderr); 2 a command line that does not parse; 3 a defect of vxgraph."
+    "stderr); 2 a command line that does not parse; 3 a defect of vxgraph; 130 after Ctrl-C."
 )
 
 P = ParamSpec("P")
@@ -42,6 +44,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except MemoryError:
             typer.echo("error: this host has not the memory for what is asked; make it smaller", err=True)
             raise typer.Exit(REFUSED) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except Exception:
@@ -50,3 +55,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(INTERNAL) from None
 
     return run
+
+
+def start(app: Callable[[], object]) -> None:
+    """Runs a command line. Ctrl-C may come before its command has begun, or after it has ended."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)

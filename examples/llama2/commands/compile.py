@@ -16,14 +16,14 @@ from examples.llama2.commands.options import (
     MaxLenOption,
     ModelOption,
     PlaceOption,
-    command,
 )
 from examples.llama2.generate import max_len_of, max_prompt_of, plan
 from examples.llama2.models import config_of
+from vxgraph.tools.exits import guarded
 from vxgraph.tools.tables import memory_table, show
 
 
-@command
+@guarded
 def compile(
     output: Annotated[Path, typer.Option("--output", "-o", help="The program's file, like llama.vxp.")],
     model: ModelOption = "smollm2-135m",

@@ -22,7 +22,6 @@ from examples.llama2.commands.options import (
     MaxLenOption,
     ModelOption,
     PlaceOption,
-    command,
 )
 from examples.llama2.config import DType
 from examples.llama2.fit import check_fits, dtype_of
@@ -32,6 +31,7 @@ from examples.llama2.show import summary
 from examples.llama2.tokenizer import Tokenizer
 from vxgraph.runtime.binding import Bind
 from vxgraph.tools.commands.options import bindings_of
+from vxgraph.tools.exits import guarded
 from vxgraph.tools.files import write_text
 from vxgraph.tools.progress import upload_progress
 from vxgraph.tools.tables import show
@@ -39,7 +39,7 @@ from vxgraph.tools.tables import show
 STDIN = "-"
 
 
-@command
+@guarded
 def generate(
     prompt: Annotated[str, typer.Option("--prompt", help="The text to go on from; - reads it from standard input.")],
     model: ModelOption = "smollm2-135m",
@@ -94,10 +94,14 @@ def generate(
         _session(planned, opened, bound, **watch) as session,
         closing(Generation(session, prompt_ids, decoding, stop_ids=opened.tokenizer.stop_ids)) as generation,
     ):
-        if ids:
-            _print_ids(generation)
-        else:
-            _print_text(generation, opened.tokenizer)
+        try:
+            if ids:
+                _print_ids(generation)
+            else:
+                _print_text(generation, opened.tokenizer)
+        except KeyboardInterrupt:
+            _say("\n")  # after the text so far
+            raise
         session.report.conforms()
         if trace is not None:
             write_text(trace, json.dumps(session.report.chrome_trace()))

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from examples.llama2.commands.options import command
 from examples.llama2.config import PRESETS, LlamaConfig, param_shapes
 from examples.llama2.fetch import MODELS, locate
 from examples.llama2.fetch import fetch as fetch_model
+from vxgraph.tools.exits import guarded
 from vxgraph.tools.tables import plain_table, show
 
 
-@command
+@guarded
 def fetch(name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=True)] = "smollm2-135m") -> None:
     """Fetch a model where it is not here, check it, and print its path.
 
@@ -24,7 +24,7 @@ def fetch(name: Annotated[str, typer.Argument(metavar="[NAME]", show_default=Tru
     typer.echo(fetch_model(name, console=Console(stderr=True)))
 
 
-@command
+@guarded
 def models() -> None:
     """List the models whose configuration is known, and where their weights are.
 

@@ -1,21 +1,14 @@
-"""The options that commands share, and what ends a command early."""
+"""The options that commands share."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, ParamSpec
+from typing import Annotated
 
 import typer
 
 from examples.llama2.config import DType
 from examples.llama2.generate import MAX_CONTEXT
-from vxgraph.tools.exits import guarded
-
-INTERRUPTED = 130  # what a shell expects after Ctrl-C: 128 + SIGINT
-
-P = ParamSpec("P")
 
 
 class Place(StrEnum):
@@ -55,18 +48,3 @@ MaxLenOption = Annotated[
 DTypeOption = Annotated[
     DType | None, typer.Option("--dtype", help="What to compute in.", show_default="the model's own")
 ]
-
-
-def command(function: Callable[P, None]) -> Callable[P, None]:
-    """The command with errors turned into messages and exit codes, and Ctrl-C into a clean line."""
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            guarded(function)(*args, **kwargs)
-        except KeyboardInterrupt:
-            typer.echo()
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-
-    return run
