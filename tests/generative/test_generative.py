@@ -6,6 +6,7 @@ import os
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from typer.testing import CliRunner
@@ -50,7 +51,7 @@ def test_what_else_the_graphs_are_to_have_occurs(report: Report):
 
 def test_any_subset_of_a_recipes_steps_and_inputs_is_a_graph():
     rng = random.Random(0)
-    for seed in range(200):
+    for seed in range(100):
         recipe = recipe_of(seed)
         steps = tuple(s for s in recipe.steps if rng.random() < 0.6)
         given = tuple(g for g in recipe.given if rng.random() < 0.6)
@@ -73,8 +74,10 @@ def test_choices_that_are_used_up_begin_again():
 # A compiler that is wrong.
 
 
-def failures_of(seeds: range) -> list[Failure]:
-    return [Failure(seed, why) for seed in seeds if (why := why_of(recipe_of(seed)))]
+def failures_of(seeds: range, enough: int = 2) -> list[Failure]:
+    """The first few."""
+    found = (Failure(seed, why) for seed in seeds if (why := why_of(recipe_of(seed))))
+    return list(islice(found, enough))
 
 
 @pytest.fixture
@@ -92,8 +95,8 @@ def test_a_wait_too_few_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch,
         return replace(found, after=found.after[:-1])
 
     monkeypatch.setattr(schedule._Scheduler, "_queued", wrong)
-    found = failures_of(range(20))
-    assert len(found) > 10
+    found = failures_of(range(20), enough=10)
+    assert len(found) == 10
     assert all(kind(f.why).startswith(("CheckError", "HazardError", "LookupError")) for f in found)
     recipe = smallest(found[0])
     assert len(recipe.steps) <= 2
@@ -103,7 +106,7 @@ def test_a_wait_too_few_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch,
 def test_bytes_that_are_taken_too_early_are_found_and_made_small(monkeypatch: pytest.MonkeyPatch, no_proof: None):
     monkeypatch.setattr(memory, "_done", lambda touched, clock: True)
     found = failures_of(range(30))
-    assert len(found) > 1
+    assert len(found) == 2
     recipe = smallest(found[0])
     assert len(recipe.steps) <= 4
     assert why_of(recipe)
@@ -112,7 +115,7 @@ def test_bytes_that_are_taken_too_early_are_found_and_made_small(monkeypatch: py
 def test_a_donation_too_many_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch, no_proof: None):
     monkeypatch.setattr(memory._Groups, "_obstacle", lambda self, *_: "")
     found = failures_of(range(100))
-    assert len(found) > 1
+    assert len(found) == 2
     recipe = smallest(found[0])
     assert len(recipe.steps) <= 4
     assert why_of(recipe)
@@ -127,7 +130,7 @@ def test_operands_that_fusing_swaps_are_found_and_made_small(monkeypatch: pytest
 
     monkeypatch.setattr(fuse, "_chain", wrong)
     found = failures_of(range(150))
-    assert len(found) > 1
+    assert len(found) == 2
     recipe = smallest(found[0])
     assert len(recipe.steps) <= 6
     assert "the plan in a legal order" in why_of(recipe)
