@@ -93,15 +93,17 @@ def _check_size(dim: Dim, size: int) -> None:
 
 def read_arrays(path: Path, inputs: tuple[HostInput, ...]) -> dict[str, Array]:
     """The arrays of an .npz file; bf16, which NumPy's format knows as two raw bytes, is read as the input's type."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise RunError(f"{path}: cannot read: {error.strerror}") from None
     types = {i.name: i.type for i in inputs}
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as held:
+        with file, zipfile.ZipFile(file) as held:
             names = {member.removesuffix(".npy"): member for member in held.namelist()}
             return {name: _read_member(held, member, types.get(name)) for name, member in names.items()}
     except VxError as error:
         raise RunError(f"{path}: {error.message}") from None
-    except OSError as error:
-        raise RunError(f"{path}: cannot read: {error.strerror or error}") from None
     # Whatever zipfile, its codecs and NumPy find wrong with bytes that may be anything: they raise a dozen types.
     except Exception:
         raise RunError(

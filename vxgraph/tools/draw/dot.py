@@ -125,8 +125,8 @@ def _move_lines(moves: tuple[Move, ...]) -> list[str]:
 
 
 def _text(lines: Iterable[str]) -> str:
-    """Lines as a label that is read as it stands: no escapes of DOT's, no HTML."""
-    return graphviz.nohtml("\\n".join(graphviz.escape(plain(line)) for line in lines))
+    """Lines as a label that is read as it stands: no escapes of DOT's, no HTML, no entities."""
+    return graphviz.nohtml("\\n".join(graphviz.escape(plain(line).replace("&", "&amp;")) for line in lines))
 
 
 def _id(text: str) -> str:
