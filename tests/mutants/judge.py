@@ -1,20 +1,22 @@
 """Whether a mutant computes something else, decided by nothing of the package but the ops' NumPy references.
 
 same       the bytes of every result of every call, in every order that was tried
-other      other results, but those that its text asks for, in every order: a right program for another graph
+other      other results, but those that its text asks for, in every order: a right program for another graph (or one
+           whose op refuses the values that it is given, as its text makes it)
 wrong      other results than the program's in some order, and not what its text asks for, or none at all
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 from tests.mutants.says import said
 from tests.mutants.subjects import Subject
 from tests.program.simulate import simulate_calls
+from vxgraph.errors import RunError
 from vxgraph.ir.types import Array
 from vxgraph.program.model import Program
 
@@ -62,15 +64,19 @@ def judge(subject: Subject, mutant: Program, seed: int) -> Verdict:
     return "other" if meant is not None and all(f == meant for f in found) else "wrong"
 
 
-def _behaviour(subject: Subject, mutant: Program, rng: random.Random) -> Frozen | None:
-    try:
-        return frozen(simulate_calls(mutant, subject.calls, subject.params, rng))
-    except Exception:  # whatever a broken program does to an executor that checks nothing is a change
-        return None
+def _behaviour(subject: Subject, mutant: Program, rng: random.Random) -> Frozen | str | None:
+    return _ended(lambda: simulate_calls(mutant, subject.calls, subject.params, rng))
 
 
-def _meant(subject: Subject, mutant: Program) -> Frozen | None:
+def _meant(subject: Subject, mutant: Program) -> Frozen | str | None:
+    return _ended(lambda: said(mutant, subject.calls, subject.params))
+
+
+def _ended(run: Callable[[], list[dict[str, Array]]]) -> Frozen | str | None:
+    """The results; or an op's refusal of its operands' values; or None, whatever else a broken program came to."""
     try:
-        return frozen(said(mutant, subject.calls, subject.params))
-    except Exception:  # as above: an op's reference may refuse its operands in any way
+        return frozen(run())
+    except RunError as error:
+        return error.message
+    except Exception:  # nothing here checks anything: an op's reference may fail in any way
         return None
