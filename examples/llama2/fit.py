@@ -16,7 +16,7 @@ import vxgraph as vx
 from examples.llama2.config import DType, LlamaConfig, param_shapes
 from examples.llama2.model import DTYPES
 from vxgraph import ops
-from vxgraph.program.instructions import Dispatch, flatten
+from vxgraph.program.instructions import Dispatch, Emit, Loop, flatten
 
 ARGS = {"tokens", "steps", "stop_ids", "temperature", "top_p", "seed"}
 SHOWN = 4
@@ -25,11 +25,21 @@ SHOWN = 4
 def dtype_of(program: vx.Program, file: Path) -> DType:
     """The dtype of a saved program's weights. Raises `VxError` for a program that is not this example's."""
     embed = next((p.type for p in program.params if p.name == "embed"), None)
-    if embed is None or {arg.name for arg in program.args} != ARGS:
+    dtype = next((name for name, dtype in DTYPES.items() if embed is not None and dtype == embed.dtype), None)
+    if dtype is None or not _has_shape_of_a_llama(program):
         raise vx.VxError(
             f"{file}: program {program.name!r} is no Llama; wanted one that 'python -m examples.llama2 compile' wrote"
         )
-    return next(name for name, dtype in DTYPES.items() if dtype == embed.dtype)  # type: ignore[return-value]
+    return dtype  # type: ignore[return-value]
+
+
+def _has_shape_of_a_llama(program: vx.Program) -> bool:
+    """What is read of a program before its params are compared: its args, its one kind of emit, its loop."""
+    ranks = {i.name: i.type.rank for i in (*program.args, *program.params)}
+    emits = {i.name_out for i, _ in flatten(program.body) if isinstance(i, Emit)}
+    loops = any(isinstance(i, Loop) for i in program.body)
+    args = {arg.name for arg in program.args}
+    return args == ARGS and emits == {"token"} and loops and ranks["tokens"] == 1 and ranks["embed"] == 2
 
 
 def check_fits(program: vx.Program, file: Path, config: LlamaConfig, checkpoint: Path) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import vxgraph as vx
+from examples.llama2.fit import dtype_of
+from examples.llama2.generate import plan
 from examples.llama2.tokenizer import open_tokenizer
 from examples.llama2.weights import open_checkpoint
 from tests.examples import tiny_tokenizer
@@ -17,6 +21,7 @@ from tests.examples.tiny_tokenizer import BYTES, Field, message, sentencepiece
 from tests.fuzz import seeds
 from tests.work import calls
 from vxgraph.errors import CheckpointError
+from vxgraph.program.instructions import Emit, Instruction, Loop
 
 pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
@@ -222,3 +227,32 @@ def test_a_sentencepiece_number_that_is_none(tmp_path: Path, tail: bytes) -> Non
     work = calls(lambda: refusal(open_tokenizer, path))
     assert refusal(open_tokenizer, path) == f"{path}: not a SentencePiece model, or cut off; fetch it again"
     assert work < 50_000
+
+
+@pytest.mark.parametrize("change", ["emits", "params"])
+def test_a_saved_program_that_only_looks_like_a_llama(tmp_path: Path, change: str) -> None:
+    """It was a StopIteration, or a KeyError at its first token."""
+    program = plan(seeds.LLAMA, "single", vx.load_machine("h200"))
+    assert dtype_of(program, tmp_path / "m.vxp") == "f32"
+    if change == "emits":
+        broken = replace(program, body=tuple(_renamed(program.body)))
+    else:
+        params = (replace(p, type=p.type.with_dtype(vx.i32)) if p.name == "embed" else p for p in program.params)
+        broken = replace(program, params=tuple(params))
+    with pytest.raises(vx.VxError) as error:
+        dtype_of(broken, tmp_path / "m.vxp")
+    assert str(error.value) == (
+        f"{tmp_path / 'm.vxp'}: program {program.name!r} is no Llama; wanted one that 'python -m examples.llama2 "
+        "compile' wrote"
+    )
+
+
+def _renamed(block: tuple[Instruction, ...]) -> Iterator[Instruction]:
+    for instr in block:
+        match instr:
+            case Emit():
+                yield replace(instr, name_out="other")
+            case Loop():
+                yield replace(instr, body=tuple(_renamed(instr.body)))
+            case _:
+                yield instr

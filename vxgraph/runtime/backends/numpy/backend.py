@@ -42,8 +42,7 @@ class NumpyBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         """The host, once: any number of topologies can be bound to it, each with a space of its own."""
         name = f"NumPy {np.__version__} on {platform.machine()}, {os.cpu_count()} cores"
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-        return (DeviceInfo(TARGET, "cpu", name, memory),)
+        return (DeviceInfo(TARGET, "cpu", name, _host_memory()),)
 
     def open(self, topology: Topology, target: str) -> str:
         """Makes the topology's space; BindError where it has one or the target is another backend's."""
@@ -67,7 +66,7 @@ class NumpyBackend:
     def alloc(self, nbytes: int, topology: Topology) -> Buffer:
         """A poisoned block, 64-byte aligned; RunError where the host has not the memory, before it is asked for it."""
         space = self._space(topology)
-        memory = self.devices()[0].memory
+        memory = _host_memory()
         left = memory - sum(s.nbytes for s in self._spaces.values())
         # Poison is written to all of it: a host that promises more than it has would end this process, or another one.
         if memory and nbytes > left:
@@ -219,6 +218,11 @@ class NumpyBackend:
                 f"{where}: {array.dtype}{list(array.shape)} on one side, "
                 f"{tensor.view.dtype}{list(tensor.view.shape)} on the other"
             )
+
+
+def _host_memory() -> int:
+    """Bytes, or 0 where the system does not say."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
 
 
 def _addresses_of(thing: Buffer | Tensor | Event) -> list[int]:
