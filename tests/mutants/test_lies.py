@@ -62,12 +62,12 @@ HARMLESS = {  # these give right results in the wrong place, with the wrong acco
     *("numpy SelectsNothing", "numpy AllocatesElsewhere", "numpy DispatchesElsewhere", "numpy DispatchesTwice"),
     *("numpy ObservesItsRecords", "cuda SelectsNothing"),
 }
-RAISED = {  # the driver's own exception ends the run; it is no VxError
-    "cuda AllocatesOnZero": "CudaError",
-    "cuda MakesHandlesOnZero": "CudaError",
-    "cuda LeavesAnError": "CudaError",
-    "cuda OnAnothersStream": "CudaError",
-    "cuda SaysDoneTooEarly": "ValueError",
+RAISED = {  # the run ends with the driver's own exception, or over a complaint of a kernel's that is none: no VxError
+    "cuda AllocatesOnZero": {"CudaError"},
+    "cuda MakesHandlesOnZero": {"CudaError"},
+    "cuda LeavesAnError": {"CudaError"},
+    "cuda OnAnothersStream": {"CudaError"},
+    "cuda SaysDoneTooEarly": {"ValueError", "IndexError"},
 }
 
 
@@ -80,7 +80,7 @@ def test_a_lie_is_noticed(lie: Lie) -> None:
     exposed = expose(lie)
     assert " ".join(exposed.noticed) == NOTICED[key(lie)]
     assert exposed.changes == (key(lie) not in HARMLESS)
-    assert exposed.crash.partition(":")[0] == RAISED.get(key(lie), "")
+    assert exposed.crash.partition(":")[0] in RAISED.get(key(lie), {""})
 
 
 def test_every_lie_has_its_row_and_none_goes_unnoticed() -> None:
