@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -15,9 +15,11 @@ from examples.llama2.model import PLACEMENTS
 from examples.llama2.model import build as llama
 from tests.program.samples import SAMPLES, A, B, D, ramp
 from tests.strategies import graphs
+from vxgraph.errors import ProgramError
 from vxgraph.ir.graph import Graph
 from vxgraph.program.instructions import Emit, Instruction, Loop, Queued, TransferPeer, View, flatten, reads, writes
 from vxgraph.program.model import ALIGNMENT, Program
+from vxgraph.program.verify import verify_program
 
 MACHINE = vx.load_machine("cpu-x8")
 QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -233,6 +235,24 @@ def test_a_cache_that_cannot_be_taken_over_is_copied_and_right(
             np.testing.assert_allclose(found["y"], want, rtol=1e-6)
         else:
             np.testing.assert_array_equal(found["z" if "z" in found else "y"], cache)
+
+
+def test_a_cache_is_not_taken_over_by_an_append_of_rows_that_are_the_same_bytes() -> None:
+    """A reshape is the same bytes under another name."""
+    with vx.Graph("g") as graph, vx.on(A):
+        rows = vx.input("rows", vx.f32[8, 4])
+        cache = rows.reshape(32).reshape(8, 4, name="cache")
+        vx.output("y", vx.cache_append(cache, rows, vx.constant(0), name="new"))
+    program = vx.compile(graph, vx.load_machine("h200"))
+    assert [(d.value, d.donated, d.why) for d in program.donations] == [
+        ("new", False, "%cache is read later by %new"),
+    ]
+    slots = program.slot_of
+    new = replace(slots["new"], offset=slots["cache"].offset)
+    over = replace(program, slots=tuple(new if s.value == "new" else s for s in program.slots))
+    with pytest.raises(ProgramError) as error:
+        verify_program(over)
+    assert error.value.message == "cache_append %new on gpu:0: writes %new over its own operand %rows.gpu0"
 
 
 # Reuse.

@@ -191,12 +191,14 @@ class _Groups:
 
     def _obstacle(self, operand: str, position: int, instr: Dispatch, readers: list[tuple[int, Queued, str]]) -> str:
         """Why the operand's bytes must stay, or nothing."""
-        group = self.groups[self.find(operand)]
+        root = self.find(operand)
+        group = self.groups[root]
         if group.kind == "param":
             return f"%{operand} is resident"
+        twice = sum(self.find(i) == root for i in instr.inputs) > 1
         for at, reader, value in readers:
             what = f"%{operand}" if value == operand else f"%{operand}, as %{value},"
-            if at > position or (at == position and instr.inputs.count(operand) > 1):
+            if at > position or (at == position and twice):
                 return f"{what} is read later by %{reader.name}"
             if at < position and reader.queue != instr.queue:
                 return f"{what} may still be read by %{reader.name} on {reader.queue}"

@@ -167,6 +167,7 @@ class _Checker:
                 donated = instr.op.donates
                 mine = (instr.inputs[donated],) if donated is not None and len(instr.inputs) > donated else ()
                 for out in instr.outputs:
+                    self._want_apart(instr, out)
                     self._write(instr, out, mine, point, done)
 
     def _check_types(self, instr: Queued) -> None:
@@ -263,6 +264,14 @@ class _Checker:
                         self._fail(instr, f"writes %{value} over its own operand {what}")
                     self._fail(instr, f"writes %{value} over {what}, which an instruction on {queue} may still use")
         shadow.replace(Segment(slot.offset, slot.end, {value}, point, {point[0]: point[1]}))
+
+    def _want_apart(self, instr: Dispatch, out: str) -> None:
+        """A result lies in none of its operands but the one that its op may write over."""
+        written = self._slot(instr, out)
+        for k, value in enumerate(instr.inputs):
+            read = self._slot(instr, value)
+            if k != instr.op.donates and max(read.offset, written.offset) < min(read.end, written.end):
+                self._fail(instr, f"writes %{out} over its own operand %{value}")
 
     def _view(self, instr: View) -> None:
         src, dst = self._slot(instr, instr.src), self._slot(instr, instr.dst)
