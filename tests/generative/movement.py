@@ -20,10 +20,14 @@ class Movement(Picker):
         return None if value is None else value.to(self.place(step.picks[1]))
 
     def reshape(self, step: Step) -> vx.Value | None:
-        a, b, c, which = step.picks
-        x = self.any(a)
-        if x is None:
-            return None
+        x = self.any(step.picks[0])
+        found = None if x is None else self.reshaped(x, step)
+        if x is None or found is None or step.picks[1] % 3:
+            return found
+        return found.reshape(*x.dims)  # there and back: other bytes are shared, of the same type
+
+    def reshaped(self, x: vx.Value, step: Step) -> vx.Value | None:
+        _, b, c, which = step.picks
         symbols = [d for d in x.dims if isinstance(d, Dim) and d.symbolic]
         rest = elements([d for d in x.dims if d not in symbols])
         match which % 4:
