@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from vxgraph.errors import RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.program.instructions import Loop, Queued
@@ -40,6 +41,15 @@ class DeviceInfo:
     kind: Literal["cpu", "gpu"]
     name: str  # as its driver names it
     memory: int  # bytes
+
+
+class KernelError(RunError):
+    """What a kernel found wrong as it ran, told by whoever waits for it. `found` says it without the op's name."""
+
+    def __init__(self, op: str, found: RunError, kernel: Kernel) -> None:
+        super().__init__(f"{op}: {found.message}", details=found.details)
+        self.found = found
+        self.kernel = kernel
 
 
 class Backend(Protocol):
@@ -124,7 +134,7 @@ class Backend(Protocol):
         ...
 
     def wait(self, event: Event) -> None:
-        """Returns when the event has happened."""
+        """Returns when the event has happened, or raises what its work complains of (KernelError): then it has, too."""
         ...
 
     def observe(self, thing: Buffer | Tensor | Event) -> Observation:

@@ -27,7 +27,7 @@ from vxgraph.program.instructions import (
     writes,
 )
 from vxgraph.program.model import Program, Slot
-from vxgraph.runtime.abi import Backend, Buffer, Kernel, Tensor
+from vxgraph.runtime.abi import Backend, Buffer, Kernel, KernelError, Tensor
 from vxgraph.runtime.record import Pair
 from vxgraph.topology.ids import Topology
 
@@ -127,7 +127,8 @@ class Preparer:
         self._arenas = arenas
         flat = [instr for instr, _ in flatten(instructions)]
         self._owner = {i.name: self._event_backend(i) for i in flat if isinstance(i, Queued)}
-        self._kernels = {k: self._kernel(i) for k, i in enumerate(flat) if isinstance(i, Dispatch)}
+        self._dispatches = {k: i for k, i in enumerate(flat) if isinstance(i, Dispatch)}
+        self._kernels = {k: self._kernel(i) for k, i in self._dispatches.items()}
         self._steps: WeakValueDictionary[tuple[int, ...], Launch | Move] = WeakValueDictionary()  # of blocks kept
         self._symbols: dict[int, tuple[str, ...]] = {}
         self._blocks: OrderedDict[tuple[tuple[str, int], ...], Block] = OrderedDict()
@@ -145,6 +146,13 @@ class Preparer:
     def event_backend(self, name: str) -> Backend:
         """The backend that the event of a queued instruction belongs to."""
         return self._owner[name]
+
+    def named(self, fault: KernelError) -> RunError:
+        """What a kernel found wrong, with the instruction that it is the kernel of, and the user's line."""
+        instr = next((self._dispatches[k] for k, kernel in self._kernels.items() if kernel is fault.kernel), None)
+        if instr is None:
+            return fault
+        return RunError(f"%{instr.name}: {fault.found.message}", loc=instr.loc, details=fault.details)
 
     def _block(self, instructions: Iterable[Instruction], sizes: Sizes, index: int) -> tuple[Block, int]:
         """The block, and the index after its last instruction."""

@@ -11,7 +11,7 @@ import numpy as np
 from vxgraph.errors import RunError, VxError
 from vxgraph.ir.types import Array
 from vxgraph.program.instructions import Download, TransferPeer
-from vxgraph.runtime.abi import Event
+from vxgraph.runtime.abi import Backend, Event, KernelError
 from vxgraph.runtime.prepare import Preparer, Tail
 from vxgraph.runtime.record import Counts, Execution
 
@@ -40,13 +40,19 @@ class Run:
                 raise RunError(f"%{name} is not on the host: nothing downloads it before it is used")
             return self.given[name]
         if name in self.events:
-            self.preparer.event_backend(name).wait(self.events[name])
+            self._wait(self.preparer.event_backend(name), name)
         return self.made[name]
 
     def settle(self, tails: Iterable[Tail]) -> None:
         """Returns when these instructions are done."""
         for backend, name in tails:
+            self._wait(backend, name)
+
+    def _wait(self, backend: Backend, name: str) -> None:
+        try:
             backend.wait(self.events[name])
+        except KernelError as fault:
+            raise self.preparer.named(fault) from fault
 
     def give_up(self, cause: BaseException) -> None:
         """Returns when everything that was issued is done: it may still be writing what the next run writes.

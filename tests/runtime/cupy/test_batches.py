@@ -137,7 +137,7 @@ def test_a_fault_of_a_kernel_is_raised_with_its_op_and_is_gone_in_the_next_run()
         for at in (4, -1, 9):
             with pytest.raises(RunError) as e:
                 s.run({"rows": first, "row": row, "at": np.int32(at)})
-            assert e.value.message == f"cache_append: 1 rows at {at} do not fit the cache, which has 4 rows"
+            assert e.value.message == f"%cache_append: 1 rows at {at} do not fit the cache, which has 4 rows"
             found = s.run({"rows": first, "row": row, "at": np.int32(3)})["y"]
             np.testing.assert_array_equal(found[[0, 3]], [[3] * 4, [2] * 4])
             assert s.report.conforms()
@@ -170,7 +170,7 @@ def test_a_fault_in_a_graph_is_raised_by_the_step_that_made_it() -> None:
             stream, seen = s.stream(inputs), []
             with pytest.raises(RunError) as e:
                 seen.extend(int(group["at"]) for group in stream)
-            assert e.value.message == "cache_append: 1 rows at 3 do not fit the cache, which has 3 rows"
+            assert e.value.message == "%cache_append: 1 rows at 3 do not fit the cache, which has 3 rows"
             assert seen == [0, 1, 2]
     assert driver.calls["graph"] > 0
     assert nothing_left(driver)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from vxgraph.errors import RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Sizes
+from vxgraph.runtime.abi import KernelError
 from vxgraph.runtime.backends.cupy.device import on
 from vxgraph.runtime.backends.cupy.driver import Driver, GemmCall, Stream
 from vxgraph.runtime.backends.cupy.kernels import Gemm, Launch, Planner, fault
@@ -114,11 +114,10 @@ class Launcher:
             case _:
                 return arg
 
-    def complaint(self, words: np.ndarray[Any, np.dtype[np.int64]]) -> RunError:
+    def complaint(self, words: np.ndarray[Any, np.dtype[np.int64]]) -> KernelError:
         """The error that a topology's fault record stands for."""
         code, site, *values = (int(w) for w in words)
-        error = fault(code, values)
-        return RunError(f"{self._sites[site].op.name}: {error.message}", details=error.details)
+        return KernelError(self._sites[site].op.name, fault(code, values), self._sites[site])
 
 
 class Beside:
