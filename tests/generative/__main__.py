@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -24,6 +25,7 @@ def main(
     sample: Annotated[int, typer.Option(help="Every which graph is compiled again in another process.")] = 4,
 ) -> None:
     """Random graphs at random places in random legal orders: all of them must give what one device gives."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with bar:
         task = bar.add_task("graphs", total=count)
