@@ -64,6 +64,19 @@ def test_a_symbol_that_no_arg_gives_a_size_is_refused() -> None:
     assert "dim T of graph 'g' has no size at run time: no arg has it in its type" in str(error.value)
 
 
+def test_a_param_of_a_size_that_only_a_run_has_is_refused() -> None:
+    t = vx.Dim("T", max=4)
+    with vx.Graph("g") as graph:
+        w = vx.param("w", vx.f32[t, 4])
+        vx.output("y", vx.input("x", vx.f32[t, 4]) + w)
+    with pytest.raises(GraphError) as error:
+        vx.compile(graph, vx.load_machine("cpu"))
+    assert str(error.value) == (
+        f"{graph.build().params[0].loc}: param %w is f32[T, 4], but it is made resident before a run gives T its size; "
+        "give it fixed dims, or make it an input"
+    )
+
+
 def test_a_broken_graph_is_refused_before_any_pass() -> None:
     x = ir.Input("x", vx.f32[4])
     broken = ir.Graph("g", (x,), results=(ir.Result("y", "nothing"),))

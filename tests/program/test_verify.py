@@ -253,6 +253,11 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str]], str]] = {
         [(r"(%reshape.3 = view.* :) f32\[T, 8\]", r"\1 f32[T, 2, 4]")],
         f"{LINE}: view %reshape.3 on gpu:1: says f32[T, 2, 4] on gpu:1, but %reshape.3 is f32[T, 8] on gpu:1",
     ),
+    "a param has a size that only a run has": (
+        "views",
+        [(r"(arg %x : .*\n)", r"\1  param %w : f32[T, 8]\n")],
+        "param %w is f32[T, 8], but it is made resident before a run has sizes",
+    ),
     "a symbol has no size": (
         "views",
         [(r"arg %x : f32\[T, 8\]", "arg %x : f32[4, 8]")],

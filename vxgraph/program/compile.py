@@ -77,7 +77,14 @@ def place_graph(graph: Graph | dsl.Graph, machine: Machine, *, place: Mode = "au
 
 
 def _check_symbols(graph: Graph) -> None:
-    """GraphError for a symbol that no arg gives a size."""
+    """GraphError for a symbol that no arg gives a size, and for a param that has one: it is there before any run."""
+    for p in graph.params:
+        if p.type.symbols:
+            raise GraphError(
+                f"param %{p.name} is {p.type}, but it is made resident before a run gives {p.type.symbols[0]} its "
+                "size; give it fixed dims, or make it an input",
+                loc=p.loc,
+            )
     bound = {d for i in graph.args for d in i.type.symbols}
     for dim in dims_of(graph):
         if dim.symbolic and dim not in bound:

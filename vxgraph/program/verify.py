@@ -68,6 +68,9 @@ class _Checker:
         self._check_resident()
 
     def _check_dims(self) -> None:
+        for p in self.program.params:
+            if p.type.symbols:
+                raise ProgramError(f"param %{p.name} is {p.type}, but it is made resident before a run has sizes")
         bound = {d for a in self.program.args for d in a.type.symbols}
         for dim in self.program.dims:
             if dim.symbolic and dim not in bound:
