@@ -103,6 +103,14 @@ MISTAKES = {
     "a result that is nowhere": ('result "y" = %b', "result 'y' names %b, which graph 'g' does not define"),
     "an emit that is nowhere": ('emit "y" = %b', "emit 'y' names %b, which graph 'g' does not define"),
     "a result given twice": ('result "y" = %x\n  result "y" = %x', "result 'y' is given twice"),
+    "an emit of two types": (
+        "%s0 = sum(%x) {axis = 0, keepdims = false} : f32[]\n  " + loop('emit "y" = %n') + '\n  emit "y" = %s0',
+        "m.vxg:6: emit 'y' is f32[4] here and f32[] elsewhere; a name has one type",
+    ),
+    "an emit with a result's name": (
+        loop('emit "y" = %s') + '\n  result "y" = %x',
+        "'y' is a result and an emit; a run hands out one thing under a name",
+    ),
     "a result of a body's value": (
         loop() + '\n  result "y" = %n',
         "result 'y' names %n, which graph 'g' does not define",

@@ -185,6 +185,16 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str]], str]] = {
         [('emit "value" = %mul.host', 'emit "value" = %mul')],
         "run: emit 'value' hands out %mul, which is not on the host",
     ),
+    "an emit of two types": (
+        "emits",
+        [('emit "given" = %x', 'emit "before" = %n')],
+        "run: emit 'before' is f32[2] here and i32[] elsewhere",
+    ),
+    "an emit with a result's name": (
+        "emits",
+        [('emit "given" = %x', 'emit "steps" = %x')],
+        "run: 'steps' is a result and an emit",
+    ),
     "an emit is there twice": (
         "emits",
         [('^( *emit "value" = %mul.host)$', r"\1\n\1")],

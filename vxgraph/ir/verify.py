@@ -1,7 +1,8 @@
 """The graph's own rules, checked after parsing and between all passes.
 
 Every name is defined once in the graph and its bodies; every operand is defined before its reader (a cycle is named);
-every node's types are what its op infers; results and emits name values that exist.
+every node's types are what its op infers; results and emits name values that exist. What is emitted under one name, at
+the top and in loops, has one type and no result's name, for a run stacks it.
 """
 
 from __future__ import annotations
@@ -59,13 +60,17 @@ def verify(graph: Graph, proved: Proved | None = None) -> None:
         if len(node.outputs) != len(node.types):
             raise GraphError(f"%{node.name}: {len(node.outputs)} names, but {len(node.types)} types", loc=node.loc)
     defined: set[str] = set()
+    emitted: dict[str, TensorType] = {}
     pending = [(graph, 0)]
     while pending:
         g, depth = pending.pop()
         if depth > MAX_NESTING:
             raise GraphError(too_deep())
-        _verify_one(g, defined, proved)
+        _verify_one(g, defined, proved, emitted)
         pending.extend((body, depth + 1) for node in g.nodes for body in node.op.bodies)
+    for result in graph.results:
+        if result.name in emitted:
+            raise GraphError(f"{result.name!r} is a result and an emit; a run hands out one thing under a name")
 
 
 def too_deep() -> str:
@@ -73,7 +78,7 @@ def too_deep() -> str:
     return f"loops are nested more than {MAX_NESTING} deep"
 
 
-def _verify_one(graph: Graph, defined: set[str], proved: Proved) -> None:
+def _verify_one(graph: Graph, defined: set[str], proved: Proved, emitted: dict[str, TensorType]) -> None:
     types: dict[str, TensorType] = {}
     for i in graph.inputs:
         _define(i.name, i.loc, defined)
@@ -89,6 +94,13 @@ def _verify_one(graph: Graph, defined: set[str], proved: Proved) -> None:
             types[out] = t
     for kind, outlets in (("result", graph.results), ("emit", graph.emits)):
         _verify_outlets(graph, kind, outlets, types)
+    for e in graph.emits:
+        first = emitted.setdefault(e.name, types[e.value])
+        if first != types[e.value]:
+            loc = next((n.loc for n in graph.nodes if e.value in n.outputs), None)
+            raise GraphError(
+                f"emit {e.name!r} is {types[e.value]} here and {first} elsewhere; a name has one type", loc=loc
+            )
 
 
 def _define(name: str, loc: Loc | None, defined: set[str]) -> None:

@@ -49,6 +49,7 @@ class _Checker:
         self.sizes = {a.topology: a.nbytes for a in program.arenas}
         self.order = Order()
         self.host: dict[str, TensorType] = {p.name: p.type for p in program.params}
+        self.emitted: dict[str, TensorType] = {}  # by external name
         self.pending: dict[str, str] = {}  # host value -> the download that makes it
         self.again = False  # a loop around what is checked is in its second step
 
@@ -140,12 +141,23 @@ class _Checker:
                     if instr.name_out in emitted:
                         raise ProgramError(f"{where}: emit {instr.name_out!r} is there twice")
                     emitted.add(instr.name_out)
+                    self._emit(instr, where)
                 case View():
                     self._view(instr)
                 case Loop():
                     self._loop(instr, where)
                 case _:
                     self._queued(instr)
+
+    def _emit(self, instr: Emit, where: str) -> None:
+        """A run stacks what is emitted under one name, and hands it out beside the results."""
+        type = self.host[instr.value]
+        if self.emitted.setdefault(instr.name_out, type) != type:
+            raise ProgramError(
+                f"{where}: emit {instr.name_out!r} is {type} here and {self.emitted[instr.name_out]} elsewhere"
+            )
+        if any(r.name == instr.name_out for r in self.program.results):
+            raise ProgramError(f"{where}: {instr.name_out!r} is a result and an emit")
 
     # One queued instruction.
 
