@@ -24,7 +24,6 @@ from vxgraph.runtime.backends.numpy.kernels import Kernel
 from vxgraph.runtime.backends.numpy.run import Run
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor
 from vxgraph.runtime.backends.sanitizer import SanitizerBackend
-from vxgraph.runtime.backends.sanitizer.work import Work
 from vxgraph.topology.ids import Topology
 
 Pair = tuple[Topology | None, Topology | None]
@@ -77,9 +76,8 @@ class Late(Meddler, SanitizerBackend):
         self.pairs[id(into.view)] = (a, b)
         return super().transfer_peer(src, a, b, nbytes, into=into, **kw)
 
-    def deliver(self, src: Array, dst: Array, work: Work) -> None:
+    def deliver(self, src: Array, dst: Array) -> None:
         self.carry(src, dst, self.pairs[id(dst)])
-        self._want_delivered(src, dst, work)
 
     def kernel(self, *args: Any) -> Kernel:
         honest = super().kernel(*args)

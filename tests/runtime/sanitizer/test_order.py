@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,14 +163,19 @@ def test_many_orders_of_a_right_program_find_nothing():
 
 
 class Remembers(SanitizerBackend):
-    """A kernel adds how many kernels ran on gpu:1 before it: what no plan knows of."""
+    """A kernel on gpu:0 adds how many kernels ran on gpu:1 before it: what no plan knows of."""
 
-    def compute(self, kernel: Any, ins: Any, outs: Sequence[Any], sizes: Any, work: Any) -> None:
-        super().compute(kernel, ins, outs, sizes, work)
-        ran = self.__dict__.setdefault("ran_before", [0, 0])
-        if work.queue.topology == vx.GPU[0]:
-            outs[0].view[...] += np.float32(ran[1])
-        ran[work.queue.topology - vx.GPU[0]] += 1
+    def kernel(self, op: Any, ins: Any, outs: Any, topology: vx.Topology) -> Any:
+        kernel = super().kernel(op, ins, outs, topology)
+        ran = self.__dict__.setdefault("ran_on", dict.fromkeys((vx.GPU[0], vx.GPU[1]), 0))
+
+        def run(operands: Any, results: Sequence[Array], sizes: Any) -> None:
+            kernel.run(operands, results, sizes)
+            if topology == vx.GPU[0]:
+                results[0][...] += np.float32(ran[vx.GPU[1]])
+            ran[topology] += 1
+
+        return replace(kernel, run=run)
 
 
 def both() -> vx.Program:

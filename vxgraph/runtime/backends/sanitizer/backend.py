@@ -17,20 +17,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from vxgraph.errors import BindError, HazardError, VxError
 from vxgraph.ir.types import Array, Sizes
-from vxgraph.ops import CacheInit
 from vxgraph.program.instructions import Dispatch, Download, Loop, Queue, Queued, TransferPeer, Upload
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import DeviceInfo
 from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.backends.numpy.kernels import Kernel
-from vxgraph.runtime.backends.numpy.space import POISON, Buffer, Event, Tensor, address_of
-from vxgraph.runtime.backends.sanitizer import hazards
+from vxgraph.runtime.backends.numpy.space import Buffer, Event, Tensor, address_of
+from vxgraph.runtime.backends.sanitizer import behaviour, hazards
 from vxgraph.runtime.backends.sanitizer.memory import Access, Memory
 from vxgraph.runtime.backends.sanitizer.order import Order
 from vxgraph.runtime.backends.sanitizer.queues import Queues
@@ -163,14 +162,14 @@ class SanitizerBackend(NumpyBackend):
         self._want_home(work, topology, into)
         super().upload(array, into, topology)
         kept = array.copy()
-        return self._put(work, (), (into,), lambda: self.deliver(kept, into.view, work), (into,))
+        return self._put(work, (), (into,), lambda: self._deliver(kept, into.view, work), (into,))
 
     def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
         """Fills `out` when the order says so."""
         work = self._ask("download", Queue(topology, "copy"), after)
         self._want_home(work, topology, tensor)
         super().download(tensor, topology, out=out)
-        return self._put(work, (tensor,), (), lambda: self.deliver(tensor.view, out, work), (tensor,))
+        return self._put(work, (tensor,), (), lambda: self._deliver(tensor.view, out, work), (tensor,))
 
     def transfer_peer(
         self,
@@ -188,16 +187,19 @@ class SanitizerBackend(NumpyBackend):
         self._want_home(work, dst_topology, into)
         self._want_match(work, src, into, nbytes)
         super().transfer_peer(src, src_topology, dst_topology, nbytes, into=into)
-        return self._put(work, (src,), (into,), lambda: self.deliver(src.view, into.view, work), (into,))
+        return self._put(work, (src,), (into,), lambda: self._deliver(src.view, into.view, work), (into,))
 
     def copy(self, src: Array, dst: Array, src_topology: Topology | None, dst_topology: Topology | None) -> None:
         """Counts what was asked for, as a driver's queue does; the bytes go when the order says so."""
         self._moved[src_topology, dst_topology] += dst.nbytes
 
-    def deliver(self, src: Array, dst: Array, work: Work) -> None:
-        """The copy itself, and what it came to."""
+    def deliver(self, src: Array, dst: Array) -> None:
+        """The copy itself."""
         np.copyto(dst, src, casting="no")
-        self._want_delivered(src, dst, work)
+
+    def _deliver(self, src: Array, dst: Array, work: Work) -> None:
+        self.deliver(src, dst)
+        behaviour.want_delivered(src, dst, work)
 
     def dispatch(
         self,
@@ -219,25 +221,7 @@ class SanitizerBackend(NumpyBackend):
         donated = kernel.op.donates
         own = ins[donated] if donated is not None and donated < len(ins) else None
         space.dispatches += 1
-        return self._put(work, ins, outs, lambda: self.compute(kernel, ins, outs, sizes, work), tuple(outs), own)
-
-    def compute(self, kernel: Kernel, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes, work: Work) -> None:
-        """The kernel itself."""
-        homes = {t.address for t in ins}
-        fresh = [out for out in outs if out.address not in homes]
-        for out in fresh:
-            _bytes_of(out)[...] = POISON
-        results = {t.address for t in outs}
-        operands = [t.view if t.address in results else _read_only(t.view) for t in ins]
-        try:
-            kernel.run(operands, [t.view for t in outs], sizes)
-        except ValueError as error:
-            if "read-only" not in str(error):
-                raise
-            raise hazards.scribbled(work) from error
-        # The rows of a cache that it was not given stay what they were; an operand that is taken over has no poison.
-        if len(fresh) == len(outs) and not isinstance(kernel.op, CacheInit):
-            self._want_written(kernel, operands, outs, sizes, work)
+        return self._put(work, ins, outs, lambda: behaviour.compute(kernel, ins, outs, sizes, work), tuple(outs), own)
 
     def wait(self, event: Event) -> None:
         """Runs it, and what it waits for, unless it ran already."""
@@ -320,28 +304,6 @@ class SanitizerBackend(NumpyBackend):
             ends = f"{self._instr.type} from {slots[0]} to {slots[1]}"
             raise self._say(hazards.mismatch(work, self._values.maker(self._instr.src), ends))
 
-    def _want_delivered(self, src: Array, dst: Array, work: Work) -> None:
-        a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (src, dst))
-        wrong = int(np.count_nonzero(a != b))
-        if wrong:
-            raise hazards.undelivered(work, None, wrong, a.nbytes)
-
-    def _want_written(
-        self, kernel: Kernel, operands: Sequence[Array], outs: Sequence[Tensor], sizes: Sizes, work: Work
-    ) -> None:
-        """Poison may also be a result: what still looks like it is computed again over other bytes."""
-        suspects = [_filled_with(POISON, out.view) for out in outs]
-        if not any(s.any() for s in suspects):
-            return
-        other = ~POISON & 0xFF
-        views: list[Array] = [
-            np.full(out.view.nbytes, other, np.uint8).view(out.view.dtype).reshape(out.view.shape) for out in outs
-        ]
-        kernel.run(operands, views, sizes)
-        for out, suspect, view in zip(outs, suspects, views, strict=True):
-            if missing := int(np.count_nonzero(suspect & _filled_with(other, view))):
-                raise hazards.unwritten(work, f"{out.view.dtype}{list(out.view.shape)}", missing)
-
     def _say(self, error: HazardError) -> HazardError:
         self._found = True
         return error
@@ -385,20 +347,3 @@ def _guarded(run: Callable[[], None], work: Work, name: str) -> Callable[[], Non
             raise type(error)(f"{name}: {error.message}", loc=work.loc, details=error.details) from error
 
     return guarded
-
-
-def _bytes_of(tensor: Tensor) -> Array:
-    start = tensor.address - address_of(tensor.buffer.block)
-    return tensor.buffer.block[start : start + tensor.view.nbytes]
-
-
-def _filled_with(byte: int, view: Array) -> Array:
-    """Which elements have nothing but this byte."""
-    raw = np.ascontiguousarray(view).reshape(-1).view(np.uint8)
-    return (raw.reshape(-1, view.dtype.itemsize) == byte).all(axis=1)
-
-
-def _read_only(view: Array) -> Array:
-    still: Any = view.view()
-    still.flags.writeable = False
-    return still

@@ -129,14 +129,13 @@ def mismatch(work: Work, maker: Work | None, ends: str) -> HazardError:
     )
 
 
-def undelivered(work: Work, maker: Work | None, wrong: int, nbytes: int) -> HazardError:
+def undelivered(work: Work, wrong: int, nbytes: int) -> HazardError:
     """A copy that is done, and whose destination is not its source."""
-    made = (f"source made by: {maker}",) if maker else ()
     return HazardError(
         f"{work.what} is done, but {wrong} of its {nbytes} bytes did not arrive",
         kind="undelivered transfer",
         loc=work.loc,
-        details=(f"transfer: {work}", *made),
+        details=(f"transfer: {work}",),
     )
 
 
