@@ -4,13 +4,15 @@
         session.run(inputs)                  raises KeyboardInterrupt before the 121st line that the runtime executes
     interrupt.where                          ("/executor.py", 203), or None where there were fewer lines
 
-Lines of `vxgraph/runtime` count, the backends' too. The line of a `with` whose block has ended does not: CPython looks
-for signals where a function starts, where a loop goes back and after a call, never between a block and its `__exit__`.
-`places` are the lines before, all of them where nothing interrupts; `firsts` and `lasts` choose among them.
+Lines of `vxgraph/runtime` count, the backends' and contextlib's too. The line of a `with` whose block has ended does
+not: CPython looks for signals where a function starts, where a loop goes back and after a call, never between a block
+and its `__exit__`. `places` are the lines before, all of them where nothing interrupts; `firsts` and `lasts` choose
+among them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import sys
 from collections.abc import Collection, Sequence
@@ -22,13 +24,15 @@ import vxgraph.runtime
 
 Place = tuple[str, int]  # a file and a line of it
 HERE = str(Path(vxgraph.runtime.__file__).parent)
+WATCHED = HERE, contextlib.__file__
 
 
 class Interrupt:
     """Raises KeyboardInterrupt before the line that follows `after` others."""
 
-    def __init__(self, after: int | None = None) -> None:
+    def __init__(self, after: int | None = None, *, swallow: bool = True) -> None:
         self.after = after
+        self.swallow = swallow
         self.places: list[Place] = []
         self.where: Place | None = None
 
@@ -38,11 +42,11 @@ class Interrupt:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
         sys.settrace(None)
-        return isinstance(error, KeyboardInterrupt)
+        return self.swallow and isinstance(error, KeyboardInterrupt)
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
         file = frame.f_code.co_filename
-        if not file.startswith(HERE):
+        if not file.startswith(WATCHED):
             return None
         exits, places, after = _exits(frame.f_code), self.places, self.after
 
