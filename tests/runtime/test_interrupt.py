@@ -192,13 +192,13 @@ def test_a_run_that_is_interrupted_at_any_line_leaves_a_session_that_is_right_or
         case = make()
         first, steady = places_of(bed(), case)
         for places, warm in ((steady, True), (first, False)):
-            chosen = firsts(places, done)[:: 1 if warm else 2]
+            chosen = firsts(places, done)[:: 1 if warm else 4]
             chosen = chosen[:: 2 if bed is on_sanitizer else 1]  # each of its calls takes a hundred lines
             went_on = interrupt_runs(bed(), case, chosen, warm=warm)
             done.update(places)
             assert bed is on_sanitizer or went_on == len(chosen)
         if bed is not on_sanitizer:
-            interrupt_runs(bed(), case, lasts(steady)[::8], warm=True)
+            interrupt_runs(bed(), case, lasts(steady)[::16], warm=True)
 
 
 @pytest.mark.parametrize(("bed", "step"), [(on_numpy, 2), (on_sanitizer, 25), (on_fakes, 10)])
@@ -236,7 +236,7 @@ def test_an_interrupted_run_whose_traceback_is_kept_is_in_nobodys_way(bed: Calla
         with Interrupt() as whole:
             session.run(case.inputs)
         kept: list[BaseException] = []
-        for n in firsts(whole.places)[::10]:
+        for n in (n for n in firsts(whole.places) if whole.places[n][0] in ("/session.py", "/executor.py")):
             try:
                 with Interrupt(after=n, swallow=False):
                     session.run(case.inputs)
