@@ -36,7 +36,9 @@ class Movement(Picker):
             case 1 if rest % 2 == 0:
                 return x.reshape(*symbols, rest // 2, 2)
             case 2 if rest == 8 and c % 2:
-                return x.reshape(*symbols, HEAD, 4)
+                named = [d for d in x.dims if d in symbols or d == HEAD]
+                in_order = HEAD not in named or named == [*symbols, HEAD]  # else it is a transpose, and refused
+                return x.reshape(*symbols, HEAD, 4) if in_order else None
             case _:
                 return x.reshape(*symbols, rest) if len(symbols) < 2 else None
 
