@@ -11,6 +11,7 @@ gguf.py          BPE or SentencePiece pieces in GGUF metadata          huggingfa
 llama2c.py       llama2.c's tokenizer.bin                              sentencepiece.py a SentencePiece .model
 byte_level.py    BPE over bytes (GPT-2, Llama 3, SmolLM2)              score_merge.py   SentencePiece's BPE by scores
 base.py          Tokenizer and StreamDecoder                           chat.py          chat templates
+confined.py      a template in a process of its own                    template.py     what that process does
 """
 
 from examples.llama2.tokenizer.base import StreamDecoder, Tokenizer

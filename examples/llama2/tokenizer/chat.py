@@ -13,15 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
 
-from examples.llama2.tokenizer.extras import extra
-from vxgraph.errors import VxError
-
-if TYPE_CHECKING:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+from examples.llama2.tokenizer.confined import Failure, render_confined
+from vxgraph.errors import CheckpointError, VxError
 
 Message = Mapping[str, str]  # "role" and "content"
+GIVEN = "messages (role and content), bos_token, add_generation_prompt and raise_exception"
+OTHERWISE = "drop --chat to give the prompt as plain text"
+NEVER = r"(?!)"  # the pattern of nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +36,55 @@ def render(
 ) -> Rendered:
     """The text that `template` makes of `messages`, up to where the assistant's turn begins.
 
-    Templates are programs from a model file, so they run in jinja2's sandbox, with the environment that Hugging Face's
-    `transformers` gives them, less the clock (templates fall back to a fixed date).
-    Raises `VxError` where the template refuses the messages, or is broken.
+    Templates are programs from a model file, so one runs in jinja2's sandbox, in a process of its own with little time
+    and memory. Raises `VxError` where the template refuses the messages, and `CheckpointError` where it is broken, asks
+    for what no template is given, or for more than a template is allowed.
     """
+    shielded, mark = shield(messages, special)
+    made = render_confined(template, shielded, bos=bos)
+    if isinstance(made, Failure):
+        raise _error(made, source, mark)
+    return Rendered(made, mark)
+
+
+def shield(messages: Sequence[Message], special: Mapping[str, int]) -> tuple[list[Message], str]:
+    """The messages with marks in what would read as a token's name, and the mark."""
     mark = _unused_character(messages)
-    shielded = [{key: _shield(text, key, special, mark) for key, text in message.items()} for message in messages]
-    environment = _environment()
-    try:
-        compiled = environment.from_string(template)
-        return Rendered(compiled.render(messages=shielded, bos_token=bos, add_generation_prompt=True), mark)
-    # The template is the file's code, so whatever it raises is the file's mistake or its refusal of the messages.
-    except Exception as error:
-        line = getattr(error, "lineno", None)
-        where = f"{source}: chat template, line {line}" if line else f"{source}: chat template"
-        raise VxError(f"{where}: {str(error).replace(mark, '')}") from error
+    return [{key: _shield(text, key, special, mark) for key, text in message.items()} for message in messages], mark
+
+
+def _error(failure: Failure, source: str, mark: str) -> VxError:
+    where = f"{source}: chat template, line {failure.line}" if failure.line else f"{source}: chat template"
+    says = failure.says.replace(mark, "")
+    match failure.kind:
+        case "refused":
+            return VxError(f"{where}: {says}")
+        case "broken":
+            return CheckpointError(f"{where}: {says}")
+        case "undefined":
+            found = f"{says}; templates are given {GIVEN}"
+        case "long":
+            found = f"it makes {says} for these messages"
+        case "time" | "memory":
+            found = f"it wants more than {says}, which is all that a template is given"
+        case "ended":
+            found = f"the process that rendered it ended with {says}"
+    return CheckpointError(f"{where}: {found}; {OTHERWISE}")
 
 
 def split_special(rendered: Rendered, special: Mapping[str, int]) -> Iterator[int | str]:
     """Control tokens as ids, and the text between them without marks."""
-    if not special:
-        yield rendered.text.replace(rendered.mark, "")
-        return
-    for part in re.split(f"({_names(special)})(?!{rendered.mark})", rendered.text):
+    for part in re.split(f"({_names(special, rendered.text)})(?!{rendered.mark})", rendered.text):
         if part in special:
             yield special[part]
         elif part:
             yield part.replace(rendered.mark, "")
 
 
-def _names(special: Mapping[str, int]) -> str:
-    return "|".join(map(re.escape, sorted(special, key=len, reverse=True)))
+def _names(special: Mapping[str, int], text: str) -> str:
+    """A pattern of the names that the text has: a file may hold a million, and a pattern tries each everywhere."""
+    found = sorted((name for name in special if name in text), key=len, reverse=True)
+    return "|".join(map(re.escape, found)) or NEVER
 
 
 def _unused_character(messages: Sequence[Message]) -> str:
@@ -80,26 +97,12 @@ def _shield(text: str, key: str, special: Mapping[str, int], mark: str) -> str:
 
     A role is the program's word, not the user's, and templates compare it, so it stays as it is.
     """
-    if key == "role" or not special:
+    if key == "role":
         return text
-    shielded = re.sub(rf"(?s)(?={_names(special)})(.)", rf"\1{mark}", text)
-    if text.endswith(tuple(name[:cut] for name in special for cut in range(1, len(name)))):
+    shielded = re.sub(rf"(?s)(?={_names(special, text)})(.)", rf"\1{mark}", text)
+    # One at a time, and none longer than the text: a file may hold a name of a megabyte.
+    if any(text.endswith(name[:cut]) for name in special for cut in range(1, min(len(name), len(text) + 1))):
         shielded += mark
-    if text.startswith(tuple(name[cut:] for name in special for cut in range(1, len(name)))):
+    if any(text.startswith(name[-cut:]) for name in special for cut in range(1, min(len(name), len(text) + 1))):
         shielded = mark + shielded
     return shielded
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    with extra("jinja2", needed_by="a chat template"):
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    names: dict[str, Any] = environment.globals
-    names["raise_exception"] = _refuse
-    return environment
-
-
-def _refuse(message: str) -> NoReturn:
-    raise ValueError(message)
