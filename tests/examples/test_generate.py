@@ -9,15 +9,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import vxgraph as vx
+from examples.llama2.__main__ import app
 from examples.llama2.config import PRESETS
 from examples.llama2.fetch import locate
 from examples.llama2.generate import Decoding, Generation, plan
 from examples.llama2.tokenizer import open_tokenizer
 from tests.ctrl_c import interrupted
+from tests.examples import tiny_tokenizer
 from tests.examples.tiny_cli import CONFIG, HELLO, PARAMS, PLACES, REPOSITORY, run, textbook
 
 # Text.
@@ -55,6 +59,55 @@ def test_text_goes_to_standard_output_and_what_happened_to_standard_error(tiny_m
     tokenizer = open_tokenizer(tiny_model.parent / "tokenizer.bin")
     assert result.stdout == tokenizer.decode(textbook(12), after=HELLO) + "\n"
     assert re.sub(r"at \d+\.\d tokens/s", "at R tokens/s", result.stderr) == SUMMARY
+
+
+def printed(model: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, **options: Any) -> bytes:
+    """What is printed where the model writes `text`, one byte a token."""
+    run_to_its_end = Generation.__iter__
+
+    def other_tokens(self: Generation) -> Iterator[int]:
+        assert list(run_to_its_end(self))
+        yield from (tiny_tokenizer.token(f"<0x{byte:02X}>") for byte in text)
+
+    monkeypatch.setattr(Generation, "__iter__", other_tokens)
+    command = ["generate", "--model", str(model), "--prompt", "Hello", "-m", "cpu-x2", "--max-tokens", "1"]
+    result = CliRunner(**options).invoke(app, command)
+    assert result.exit_code == 0
+    return result.stdout_bytes
+
+
+# Spaces of other widths, joiners and marks of direction belong to their languages; a backslash is the writer's.
+ORDINARY = (
+    "a\tb\n\n\u00e9 1\u202f000\u00a0\u20ac \u4f60\u597d\u3000\u3002 \u05e9\u05dc\u05d5\u05dd\u200f! "
+    "\u0645\u06cc\u200c\u062e \u0915\u094d\u200d\u0937 \U0001f468\u200d\U0001f469 \U000e0067 \U0001fae9 \\x1b \ufffd"
+)
+
+
+def test_text_in_any_language_is_printed_as_it_is(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
+    assert printed(tiny_model, monkeypatch, ORDINARY.encode()) == ORDINARY.encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"a\x1b[31mb\x1b]0;c\x07", rb"a\x1b[31mb\x1b]0;c\x07"),
+        (b"a\rb\x08\x7f\x00\x0b", rb"a\rb\x08\x7f\x00\x0b"),
+        (b"a\xc2\x9b31mb\xc2\x85", rb"a\x9b31mb\x85"),  # C1, each in two tokens
+        (b"a\xe2\x80\xaeb\xe2\x81\xa6", rb"a\u202eb\u2066"),  # directions, each in three
+        (b"a\x9b31m\xe2\x80", "a\ufffd31m\ufffd".encode()),  # no UTF-8, and one that is cut off
+    ],
+)
+def test_what_a_terminal_would_act_on_is_shown_escaped(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, written: bytes, shown: bytes
+):
+    assert printed(tiny_model, monkeypatch, written) == shown + b"\n"
+
+
+def test_a_terminal_that_has_not_every_character_shows_the_others_escaped(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = "\u00e9 \u4f60"
+    assert printed(tiny_model, monkeypatch, text.encode(), charset="latin-1") == b"\xe9 \\u4f60\n"
 
 
 def test_the_prompt_is_read_from_standard_input(tiny_model: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from examples.llama2.weights.huggingface_config import config_from_huggingface
 from tests.examples.tiny_tokenizer import Field, message
 from tests.fuzz import seeds
 from vxgraph.errors import VxError
-from vxgraph.tools.plain import plain, plain_lines
+from vxgraph.tools.plain import plain, plain_lines, plain_text
 
 SETTINGS = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -45,6 +46,18 @@ def test_a_name_is_shown_in_one_line_of_what_can_be_printed(name: str) -> None:
     assert plain(name).isprintable()
     assert plain(name) == name or not name.isprintable()
     assert plain_lines(name).count("\n") == name.count("\n")
+
+
+@SETTINGS
+@given(st.text(), st.integers(0, 20))
+def test_a_text_loses_what_a_terminal_acts_on_and_nothing_else(text: str, cut: int) -> None:
+    shown = plain_text(text)
+    assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\n\t"]
+    assert not [c for c in shown if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF")]
+    assert not [c for c in shown if unicodedata.bidirectional(c) in ("LRI", "RLI", "FSI", "PDI")]
+    assert plain_text(text[:cut]) + plain_text(text[cut:]) == shown == plain_text(shown)
+    kept = [c for c in text if unicodedata.category(c) not in ("Cc", "Cf")]
+    assert [c for c in kept if c not in shown] == []
 
 
 @SETTINGS

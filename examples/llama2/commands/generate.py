@@ -33,6 +33,7 @@ from vxgraph.runtime.binding import Bind
 from vxgraph.tools.commands.options import bindings_of
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.files import write_text
+from vxgraph.tools.plain import plain_text
 from vxgraph.tools.progress import upload_progress
 from vxgraph.tools.tables import show
 
@@ -175,8 +176,8 @@ def _session(
 def _print_text(generation: Generation, tokenizer: Tokenizer) -> None:
     stream = tokenizer.stream(after=generation.prompt)
     for token in generation:
-        _say(stream.push(token))
-    _say(stream.flush() + "\n")
+        _say(plain_text(stream.push(token)))
+    _say(plain_text(stream.flush()) + "\n")
 
 
 def _print_ids(generation: Generation) -> None:
@@ -188,5 +189,7 @@ def _print_ids(generation: Generation) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
+    # Not every terminal has every language: what this one cannot show is escaped too.
+    shown = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(shown, "backslashreplace").decode(shown))
     sys.stdout.flush()
