@@ -51,7 +51,7 @@ def seeded(target: Target, seconds: float, first: int) -> int:
             if monotonic() - began > seconds:
                 break
             data = mutant(seed, seeds, text=target.text)
-            figures.count(judge(target, data, folder, seconds=5), data, f"--replay {seed}")
+            figures.count(judge(target, data, folder, seconds=target.seconds), data, f"--replay {seed}")
     figures.say(monotonic() - began)
     return int(bool(figures.found))
 

@@ -53,7 +53,7 @@ def _main(name: str, seconds: float, first: int) -> None:
         figures, began = Figures(target), monotonic()
 
         def one(data: bytes) -> None:
-            figures.count(judge(target, data, inputs, seconds=5), data)
+            figures.count(judge(target, data, inputs, seconds=target.seconds), data)
             if monotonic() - began > seconds:
                 figures.say(monotonic() - began)
                 shutil.rmtree(folder)

@@ -149,6 +149,31 @@ def tokenizer_configs() -> tuple[bytes, ...]:
 
 
 @cache
+def chat_templates() -> tuple[bytes, ...]:
+    """Four that are like those of models, then what jinja2's sandbox lets through."""
+    llama2 = (
+        "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}"
+        "{% endif %}{% for m in rest %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('roles must alternate') }}{% endif %}"
+        "{{ bos_token + '[INST] ' + m['content'].strip() + ' [/INST]' }}{% endfor %}"
+    )
+    llama3 = (
+        "{%- set date = '26 Jul 2024' if strftime_now is not defined else strftime_now('%d %b %Y') %}"
+        "{%- for m in messages %}<s>{{ m.role }} {{ date }}\n{{ m.content | trim }}</s>{% endfor -%}"
+        "{% if tools %}{{ tools | tojson(indent=4) }}{% endif %}{% if add_generation_prompt %}<s>{% endif %}"
+    )
+    macros = "{% macro turn(m) -%}{{ m.role | upper }}: {{ m['content'] | replace('a', 'b') }}{%- endmacro %}"
+    honest = (tiny_tokenizer.TEMPLATE, llama2, llama3, macros + "{% for m in messages %}{{ turn(m) }}{% endfor %}")
+    hostile = (
+        "{% for a in range(99999) %}{% for b in range(99999) %}{{ a * b }}{% endfor %}{% endfor %}",
+        "{% set n = namespace(x='a') %}{% for _ in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}",
+        "{{ ('a' * 10**9) | center(10**9) }}{{ '%999999999d' % 9**9 }}",
+        "{% macro f(x) %}{{ f([x]) }}{% endmacro %}{{ f(messages) }}{{ '\\ud800' }}{{ ''.__class__ }}",
+    )
+    return tuple(text.encode() for text in (*honest, *hostile))
+
+
+@cache
 def llama2c_tokenizers() -> tuple[bytes, ...]:
     return (tiny_tokenizer.llama2c(),)
 

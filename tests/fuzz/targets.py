@@ -41,6 +41,8 @@ class Target:
     seeds: Callable[[], Sequence[bytes]]
     run: Run
     text: bool = True
+    mutants: int = 200  # in every run of the tests
+    seconds: float = 5  # that an execution may take where it is fuzzed by hand
 
 
 def graph(data: bytes, _: Path) -> None:
@@ -104,16 +106,24 @@ def _tokenizer(name: str) -> Run:
 
 
 def tokenizer_config(data: bytes, folder: Path) -> None:
-    """tokenizer_config.json, generation_config.json and config.json are read alike; the first has the template."""
+    """tokenizer_config.json, generation_config.json and config.json are read alike."""
     if not (folder / "tokenizer.json").exists():
         (folder / "tokenizer.json").write_bytes(seeds.tokenizer_jsons()[0])
     name = ("tokenizer_config.json", "config.json", "generation_config.json")[zlib.crc32(data) % 3]
     for other in folder.glob("*config.json"):
         other.unlink()
     (folder / name).write_bytes(data)
+    open_tokenizer(folder / "tokenizer.json")
+
+
+def chat_template(data: bytes, folder: Path) -> None:
+    if not (folder / "tokenizer.json").exists():
+        (folder / "tokenizer.json").write_bytes(seeds.tokenizer_jsons()[0])
+    (folder / "chat_template.jinja").write_bytes(data)
     tokenizer = open_tokenizer(folder / "tokenizer.json")
-    if tokenizer.chat_template is not None and b"for" not in data.replace(b"for message in messages", b""):
-        tokenizer.chat([{"role": "user", "content": "</s>"}])
+    ids = tokenizer.chat([{"role": "user", "content": " a </s>"}])
+    if not all(0 <= token < tokenizer.vocab for token in ids):
+        raise BrokenError("a chat has an id that the vocabulary has not")
 
 
 def arrays(data: bytes, folder: Path) -> None:
@@ -250,6 +260,8 @@ TARGETS = {
         Target("gguf-tokenizer", seeds.gguf_tokenizers, _tokenizer("t.gguf"), text=False),
         Target("tokenizer-json", seeds.tokenizer_jsons, _tokenizer("tokenizer.json")),
         Target("tokenizer-config", seeds.tokenizer_configs, tokenizer_config),
+        # A process each, and up to two seconds of its time.
+        Target("chat-template", seeds.chat_templates, chat_template, mutants=40, seconds=20),
         Target("tokenizer-bin", seeds.llama2c_tokenizers, _tokenizer("tokenizer.bin"), text=False),
         Target("sentencepiece", seeds.sentencepiece_models, _tokenizer("tokenizer.model"), text=False),
         Target("arrays", seeds.array_files, arrays, text=False),
