@@ -23,6 +23,7 @@ from examples.llama2.tokenizer import open_tokenizer
 from tests.ctrl_c import interrupted
 from tests.examples import tiny_tokenizer
 from tests.examples.tiny_cli import CONFIG, HELLO, PARAMS, PLACES, REPOSITORY, run, textbook
+from vxgraph.tools.plain import plain_text
 
 # Text.
 
@@ -57,7 +58,7 @@ the run conforms to the plan: places, counts and bytes were observed, and are as
 def test_text_goes_to_standard_output_and_what_happened_to_standard_error(tiny_model: Path):
     result = run("generate", "--model", tiny_model, "--prompt", "Hello", "--max-tokens", 12, "-m", "cpu-x2")
     tokenizer = open_tokenizer(tiny_model.parent / "tokenizer.bin")
-    assert result.stdout == tokenizer.decode(textbook(12), after=HELLO) + "\n"
+    assert result.stdout == plain_text(tokenizer.decode(textbook(12), after=HELLO)) + "\n"
     assert re.sub(r"at \d+\.\d tokens/s", "at R tokens/s", result.stderr) == SUMMARY
 
 
