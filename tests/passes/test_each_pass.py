@@ -208,7 +208,7 @@ GOLDEN = {
            %const = constant() {type = f32[], values = [1.0]} : f32[] @cpu:0
            %near = add(%back, %const) : f32[8] @cpu:0
            %far = add(%h, %const) : f32[8] @cpu:1
-           emit "h" = %h
+           emit "made" = %h
            result "x" = %x
            result "w" = %w
            result "near" = %near
@@ -466,10 +466,12 @@ def test_what_is_equal_to_a_param_can_be_handed_out() -> None:
         vx.output("same", p.reshape(2, 3))
         vx.emit("cast", p.cast(vx.f32))
         done = vx.param("done", vx.bool[()])
+        outside, ending = p.reshape(2, 3), done.reshape()
 
         def body(x: vx.Value) -> list[vx.Value]:
             vx.emit("turned", p.transpose(0, 1))
-            vx.stop(done.reshape())
+            vx.emit("outside", outside)  # made before the loop, read on the host in it
+            vx.stop(ending)
             return [x + 1]
 
         _, steps = vx.loop(body, [vx.constant(0)], max_steps=3, steps=n.reshape())
@@ -481,3 +483,4 @@ def test_what_is_equal_to_a_param_can_be_handed_out() -> None:
     np.testing.assert_array_equal(found["same"], values)
     np.testing.assert_array_equal(found["cast"], values[None])
     np.testing.assert_array_equal(found["turned"], np.stack([values, values]))
+    np.testing.assert_array_equal(found["outside"], np.stack([values, values]))

@@ -70,14 +70,24 @@ def _leaving(graph: Graph) -> dict[str, set[str]]:
 
     A param is on devices only, and cannot be read there; an arg of a body may stand for one.
     """
-    limits = (n.inputs[-1] for n in graph.nodes if isinstance(n.op, ops.Loop) and n.op.limited)
-    stops = (r.value for r in graph.results if r.name == STOP)
-    found = {*limits, *stops, *(r.value for r in graph.emits)}
+    found = _read_on_host(graph)
     handed = found.union(r.value for r in graph.results)
     return {
         **dict.fromkeys((a.name for a in graph.args), found),
         **dict.fromkeys((p.name for p in graph.params), handed),
     }
+
+
+def _read_on_host(graph: Graph) -> set[str]:
+    """What is emitted, ends or limits a loop, here or as what a loop's body calls it."""
+    found = {r.value for r in graph.emits} | {r.value for r in graph.results if r.name == STOP}
+    for node in graph.nodes:
+        if isinstance(node.op, ops.Loop):
+            inner = _read_on_host(node.op.body)
+            found.update(value for value, arg in zip(node.inputs, node.op.body.args, strict=False) if arg.name in inner)
+            if node.op.limited:
+                found.add(node.inputs[-1])
+    return found
 
 
 def _identity(node: Node, graph: Graph, made: dict[str, Node], leaving: dict[str, set[str]]) -> str | None:
