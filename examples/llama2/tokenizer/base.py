@@ -57,7 +57,8 @@ class Tokenizer:
         """The ids that ask for the assistant's next turn, as the model's chat template writes them.
 
         Names of control tokens are tokens in the template and plain text in the messages.
-        Raises `VxError` where the model has no template or the template refuses the messages.
+        Raises `VxError` where the model has no template or the template refuses the messages, `CheckpointError` where
+        the template is broken or asks for too much time or memory.
         """
         if self.chat_template is None:
             raise VxError(f"{self.source} has no chat template: drop --chat to give the prompt as plain text")
