@@ -144,7 +144,7 @@ def draw(rng: random.Random, *, max_steps: int = 9, loops: int = 2) -> Recipe:
     """A recipe with loops in loops `loops` deep; all of its randomness comes from `rng`."""
     kinds, types = rng.choice(THEMES)
     machine = rng.choice(MACHINES)
-    places = tuple(rng.randrange(8) for _ in range(rng.choice((1, 2, 3, 4, 4))))
+    places = tuple(rng.sample(range(8), rng.choice((1, 2, 3, 4, 4, 4))))
     drawer = _Drawer(rng, kinds)
     given = [
         Given(k, BY_NAME[str(t)], not t.symbols and rng.random() < 0.7, drawer.spot()) for k, t in enumerate(types)

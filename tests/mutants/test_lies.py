@@ -67,7 +67,7 @@ RAISED = {  # the run ends with the driver's own exception, or over a complaint 
     "cuda MakesHandlesOnZero": {"CudaError"},
     "cuda LeavesAnError": {"CudaError"},
     "cuda OnAnothersStream": {"CudaError"},
-    "cuda SaysDoneTooEarly": {"ValueError", "IndexError"},
+    "cuda SaysDoneTooEarly": {"InternalError"},
 }
 
 

@@ -15,7 +15,7 @@ from vxgraph.errors import HazardError, Loc
 from vxgraph.ir.types import Array, f32, i32
 from vxgraph.ops import Add
 from vxgraph.program.instructions import Dispatch, Download, Instruction, Loop, Upload
-from vxgraph.program.model import Program
+from vxgraph.program.model import HostInput, Program
 from vxgraph.runtime.backends.sanitizer import SanitizerBackend
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.session import Session
@@ -178,6 +178,29 @@ def test_a_transfer_into_another_layout_of_the_same_bytes():
     e = hazard(moved(by_hand(), "y.1", type=i32[4]))
     assert e.kind == "mismatched transfer"
     assert e.message == "transfer_peer %y.1 moves 16 bytes from float32[4] (16 bytes) to int32[4] (16 bytes)"
+
+
+def test_a_kernel_whose_operands_do_not_fit_its_op():
+    program = moved(by_hand(), "b.1", type=f32[2, 2])
+    program = replace(program, load=(program.load[0], Upload("c", "b.1", f32[2, 2], G1)))
+    program = replace(program, params=(*program.params, HostInput("c", f32[2, 2])))
+    with pytest.raises(HazardError) as e, Session(program, {**B, "c": np.zeros((2, 2), np.float32)}, "sanitizer") as s:
+        s.run(X)
+    assert e.value.kind == "mismatched operands"
+    assert str(e.value) == (
+        "model.py:9: dispatch %z (add) has operands that do not fit: "
+        "f32[4] does not broadcast with f32[2, 2]: 4 met 2\n"
+        "  kernel: dispatch %z (add) on gpu:1.compute (model.py:9)\n"
+        "  its slots' types must be those that the op infers"
+    )
+
+
+def test_a_kernel_whose_result_is_of_another_type():
+    program = moved(by_hand(), "z", type=i32[4])
+    program = replace(program, body=(*program.body[:4], replace(program.body[4], type=i32[4])))
+    e = hazard(program)
+    assert e.kind == "mismatched operands"
+    assert e.message == "dispatch %z (add) has f32[4] where its results are i32[4]"
 
 
 def test_a_wait_for_what_comes_later():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vxgraph.errors import InternalError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Sizes
 from vxgraph.runtime.abi import KernelError
@@ -117,6 +118,8 @@ class Launcher:
     def complaint(self, words: np.ndarray[Any, np.dtype[np.int64]]) -> KernelError:
         """The error that a topology's fault record stands for."""
         code, site, *values = (int(w) for w in words)
+        if not 0 <= site < len(self._sites):
+            raise InternalError(f"a kernel's fault record names kernel {site}: it was read before it was written")
         return KernelError(self._sites[site].op.name, fault(code, values), self._sites[site])
 
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from vxgraph.errors import BindError, HazardError, VxError
+from vxgraph.errors import BindError, GraphError, HazardError, VxError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Dispatch, Download, Loop, Queue, Queued, TransferPeer, Upload
 from vxgraph.program.model import Program
@@ -66,6 +66,7 @@ class SanitizerBackend(NumpyBackend):
         self._values = Values()
         self._instr: Queued | None = None  # what the next call is for
         self._asked: set[str] = set()  # names of instructions of this section
+        self._fitting: set[str] = set()  # those whose types were found to fit
         self._following = False
         self._found = False  # a hazard: what is wrong afterwards is its consequence
 
@@ -105,6 +106,7 @@ class SanitizerBackend(NumpyBackend):
         self._queues.start_over()
         self._asked = {i.name for i in program.load if isinstance(i, Queued)} if section == "run" else set()
         self._instr, self._following, self._found = None, True, False
+        self._fitting.clear()
 
     def issue(self, instr: Queued) -> None:
         """Remembers what the next call is for; a wait for what was not issued would be for ever."""
@@ -215,6 +217,7 @@ class SanitizerBackend(NumpyBackend):
         space = self._space(topology)
         work = self._ask(f"dispatch {kernel.op.name}", Queue(topology, "compute"), after)
         self._want_home(work, topology, *ins, *outs)
+        self._want_fit(work)
         for tensor in (*ins, *outs):
             if tensor.buffer.space is not space:
                 self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
@@ -291,6 +294,21 @@ class SanitizerBackend(NumpyBackend):
                 writer = next(self._memory(tensor).writers(start, start + tensor.view.nbytes), None)
                 name = f"a tensor {tensor.view.dtype}{list(tensor.view.shape)}"
                 raise self._say(hazards.foreign(work, name, str(space.topology), writer))
+
+    def _want_fit(self, work: Work) -> None:
+        """The op gives what the instruction and its slots say, asked of the op's own typing rule, once in a run."""
+        instr = self._instr
+        if not isinstance(instr, Dispatch) or instr.name in self._fitting:
+            return
+        try:
+            gives = instr.op.infer(*self._values.types(*instr.inputs))
+        except (GraphError, TypeError) as error:  # infer's parameters are its operands
+            raise self._say(hazards.misfit(work, f"operands that do not fit: {error}")) from None
+        for said in (instr.types, tuple(self._values.types(*instr.outputs))):
+            if said != gives:
+                shown = (", ".join(map(str, types)) for types in (gives, said))
+                raise self._say(hazards.misfit(work, "{} where its results are {}".format(*shown)))
+        self._fitting.add(instr.name)
 
     def _want_match(self, work: Work, src: Tensor, into: Tensor, nbytes: int) -> None:
         if not isinstance(self._instr, TransferPeer):

@@ -129,6 +129,16 @@ def mismatch(work: Work, maker: Work | None, ends: str) -> HazardError:
     )
 
 
+def misfit(work: Work, what: str) -> HazardError:
+    """A kernel whose operands or results are not of the types that its op has."""
+    return HazardError(
+        f"{work.what} has {what}",
+        kind="mismatched operands",
+        loc=work.loc,
+        details=(f"kernel: {work}", "its slots' types must be those that the op infers"),
+    )
+
+
 def undelivered(work: Work, wrong: int, nbytes: int) -> HazardError:
     """A copy that is done, and whose destination is not its source."""
     return HazardError(

@@ -36,6 +36,8 @@ class Code(IntEnum):
 def fault(code: int, values: Sequence[int]) -> RunError:
     """The error that a record's code and last three words stand for: the one that the op's own check raises."""
     a, b, c = map(int, values)
+    if code not in Code.__members__.values():
+        raise InternalError(f"a kernel's fault record has code {code}: it was read before it was written")
     try:
         match Code(code):
             case Code.CACHE_APPEND:
