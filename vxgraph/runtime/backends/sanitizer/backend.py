@@ -30,7 +30,8 @@ from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.backends.numpy.kernels import Kernel
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Tensor, address_of
 from vxgraph.runtime.backends.sanitizer import behaviour, hazards
-from vxgraph.runtime.backends.sanitizer.memory import Access, Memory
+from vxgraph.runtime.backends.sanitizer.access import Access
+from vxgraph.runtime.backends.sanitizer.memory import Memory
 from vxgraph.runtime.backends.sanitizer.order import Order
 from vxgraph.runtime.backends.sanitizer.queues import Queues
 from vxgraph.runtime.backends.sanitizer.values import Values

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vxgraph.errors import HazardError
+from vxgraph.runtime.backends.sanitizer.access import Access
 from vxgraph.runtime.backends.sanitizer.work import Work
-
-if TYPE_CHECKING:
-    from vxgraph.runtime.backends.sanitizer.memory import Access
 
 
 def early_read(work: Work, access: Access, writer: Work) -> HazardError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from vxgraph.program.instructions import Queue
 from vxgraph.program.shadow import Shadow
 from vxgraph.runtime.backends.sanitizer import hazards
+from vxgraph.runtime.backends.sanitizer.access import Access
 from vxgraph.runtime.backends.sanitizer.work import Work
 
 
@@ -30,23 +31,6 @@ class Stretch:
     def cut(self, start: int, end: int) -> Stretch:
         """A part of them."""
         return Stretch(start, end, self.writer, dict(self.readers))
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """An operand or a result of a call: where its bytes are, and what they should be."""
-
-    name: str  # "%h", or "operand 0" where no program is followed
-    start: int
-    end: int
-    base: int  # where the buffer starts
-    maker: Work | None = None  # the call that made the value in program order
-    followed: bool = False  # whether `maker` is known
-
-    @property
-    def bytes(self) -> str:
-        """As offsets into its buffer."""
-        return f"{self.start - self.base} to {self.end - self.base}"
 
 
 class Memory:
