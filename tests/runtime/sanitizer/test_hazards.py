@@ -370,6 +370,17 @@ def test_memory_that_was_not_freed_is_a_leak():
     )
 
 
+def test_memory_that_is_freed_twice():
+    backend = SanitizerBackend()
+    backend.open(G0, "sanitizer")
+    buffer = backend.alloc(16, G0)
+    backend.free(buffer, G0)
+    with pytest.raises(HazardError) as e:
+        backend.free(buffer, G0)
+    assert e.value.kind == "freed twice"
+    assert str(e.value) == "free on gpu:0: the buffer was freed"
+
+
 def test_memory_that_is_freed_under_a_call():
     backend = SanitizerBackend()
     backend.open(G0, "sanitizer")

@@ -147,6 +147,8 @@ class SanitizerBackend(NumpyBackend):
 
     def free(self, buffer: Buffer, topology: Topology) -> None:
         """Gives a block back; HazardError where a call may still use it, or where it was given back before."""
+        if buffer.space is None:
+            raise self._say(hazards.freed_twice(topology))
         space = self._own(buffer, topology, "free")
         start, end = address_of(buffer.block), address_of(buffer.block) + buffer.block.nbytes
         memory = self._memories[topology]

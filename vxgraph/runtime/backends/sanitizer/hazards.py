@@ -5,6 +5,7 @@ from __future__ import annotations
 from vxgraph.errors import HazardError
 from vxgraph.runtime.backends.sanitizer.access import Access
 from vxgraph.runtime.backends.sanitizer.work import Work
+from vxgraph.topology.ids import Topology
 
 
 def early_read(work: Work, access: Access, writer: Work) -> HazardError:
@@ -183,6 +184,11 @@ def freed_in_use(name: str, user: Work) -> HazardError:
         loc=user.loc,
         details=(f"user: {user}", "wait for it before the buffer is freed"),
     )
+
+
+def freed_twice(topology: Topology) -> HazardError:
+    """A buffer that was given back before; the message is every backend's."""
+    return HazardError(f"free on {topology}: the buffer was freed", kind="freed twice")
 
 
 def leaked(names: list[str]) -> HazardError:
