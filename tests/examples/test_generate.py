@@ -203,7 +203,7 @@ def test_ctrl_c_at_any_time_ends_with_one_line_after_the_text_so_far(tiny_model:
     for code, stdout, stderr in others:
         assert whole.stdout.startswith(stdout.removesuffix("\n"))
         assert code <= 0 or (code, stderr) in ((130, "interrupted\n"), (130, ""))  # the last is typer's own
-    assert sum(outcome.stderr == "interrupted\n" for outcome in others) >= 2
+    assert any(outcome.stderr == "interrupted\n" for outcome in others)
     assert [f.name for f in tmp_path.iterdir() if f.suffix != ".bin"] == ["t.json"]
 
 
