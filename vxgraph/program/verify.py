@@ -50,6 +50,7 @@ class _Checker:
         self.order = Order()
         self.host: dict[str, TensorType] = {p.name: p.type for p in program.params}
         self.emitted: dict[str, TensorType] = {}  # by external name
+        self.handed = {r.name for r in program.results}
         self.pending: dict[str, str] = {}  # host value -> the download that makes it
         self.again = False  # a loop around what is checked is in its second step
 
@@ -156,7 +157,7 @@ class _Checker:
             raise ProgramError(
                 f"{where}: emit {instr.name_out!r} is {type} here and {self.emitted[instr.name_out]} elsewhere"
             )
-        if any(r.name == instr.name_out for r in self.program.results):
+        if instr.name_out in self.handed:
             raise ProgramError(f"{where}: {instr.name_out!r} is a result and an emit")
 
     # One queued instruction.

@@ -15,7 +15,6 @@ as the plan allows: results are poisoned before a kernel writes them, operands a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -60,7 +59,6 @@ class SanitizerBackend(NumpyBackend):
         self._given = order
         self._target = TARGET
         self.order = order or Order()
-        self.calls: Counter[str] = Counter()
         self._queues = Queues(self.order)
         self._memories: dict[Topology, Memory] = {}
         self._buffers: dict[int, Buffer] = {}  # that are allocated, by address
@@ -124,6 +122,11 @@ class SanitizerBackend(NumpyBackend):
     def recover(self) -> bool:
         """A call that ended half-way may be in the shadows and in no queue: what is found afterwards means nothing."""
         return False
+
+    @property
+    def calls(self) -> int:
+        """Calls that were queued since the first place was opened."""
+        return self._queues.count
 
     @property
     def checked(self) -> int:
@@ -222,8 +225,7 @@ class SanitizerBackend(NumpyBackend):
         self._want_home(work, topology, *ins, *outs)
         self._want_fit(work)
         for tensor in (*ins, *outs):
-            if tensor.buffer.space is not space:
-                self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+            self._own(tensor.buffer, topology, f"dispatch {kernel.op.name}")
         donated = kernel.op.donates
         own = ins[donated] if donated is not None and donated < len(ins) else None
         space.dispatches += 1
@@ -245,7 +247,6 @@ class SanitizerBackend(NumpyBackend):
         instr, loc = self._instr, None
         if instr is not None:
             what, loc = label(instr), instr.loc
-        self.calls[what.partition(" ")[0]] += 1
         return self._queues.ask(what, queue, [e.work for e in after if isinstance(e, Pending)], loc)
 
     def _put(

@@ -24,7 +24,7 @@ class Queues:
         self._host: dict[Queue, int] = {}  # what the host has waited for
         self._last: dict[Queue, Work] = {}
         self._pending: dict[int, Work] = {}  # by serial
-        self._serial = 0
+        self.count = 0  # calls so far
 
     def ask(self, what: str, queue: Queue, after: Iterable[Work], loc: Loc | None) -> Work:
         """A call that is about to be put in its queue."""
@@ -32,11 +32,11 @@ class Queues:
         before = [*after] if last is None else [*after, last]
         clock = joined(self._host, *(_stamp(w) for w in before))
         number = 1 if last is None else last.number + 1
-        return Work(what, queue, number, self._serial + 1, clock, loc, [w for w in before if not w.done or w.error])
+        return Work(what, queue, number, self.count + 1, clock, loc, [w for w in before if not w.done or w.error])
 
     def put(self, work: Work) -> None:
         """Puts it at the end of its queue; the order may run something now."""
-        self._serial = work.serial
+        self.count = work.serial
         self._last[work.queue] = work
         self._pending[work.serial] = work
         self._stir()

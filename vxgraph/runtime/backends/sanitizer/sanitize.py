@@ -85,7 +85,7 @@ def _run(
     with Session(program, params, binding) as session:
         results = session.run(inputs)
         session.report.conforms()
-        return _Ran(results, backend.ran, backend.calls.total(), backend.checked)
+        return _Ran(results, backend.ran, backend.calls, backend.checked)
 
 
 def _difference(a: Mapping[str, Array], b: Mapping[str, Array]) -> str | None:
