@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -200,3 +201,29 @@ def test_a_result_that_depends_on_the_order_is_shown_by_the_smallest_order_that_
     assert lines[2].startswith("  choices that show it: [")
     assert lines[2].count(",") <= 8
     assert lines[3] == "  a kernel may use what is neither its operand nor its result"
+
+
+class Draws(SanitizerBackend):
+    """Kernels add what no two runs have in common."""
+
+    runs = count()
+
+    def kernel(self, op: Any, ins: Any, outs: Any, topology: vx.Topology) -> Any:
+        kernel = super().kernel(op, ins, outs, topology)
+
+        def run(operands: Any, results: Sequence[Array], sizes: Any) -> None:
+            kernel.run(operands, results, sizes)
+            results[0][...] += np.float32(next(Draws.runs))
+
+        return replace(kernel, run=run)
+
+
+def test_a_result_that_no_two_runs_share_is_no_matter_of_order():
+    with pytest.raises(HazardError) as e:
+        vx.sanitize(both(), {"x": np.zeros(4, np.float32)}, orders=1, backend=Draws)
+    assert str(e.value) == (
+        "result 'a' depends on the order, though every two accesses to the same bytes are ordered\n"
+        "  it differs between two runs in the same order\n"
+        "  choices that show it: [] (the smallest found, from seed 0)\n"
+        "  a kernel may use what is neither its operand nor its result"
+    )

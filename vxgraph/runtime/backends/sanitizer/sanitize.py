@@ -111,12 +111,13 @@ def _depends(
 
     least = shrink(order.taken, fails)
     ran = _run(program, inputs, params, backend(Order(replay=least, keep=True))).ran
-    k, (other, usual) = next((k, pair) for k, pair in enumerate(zip(ran, late.ran, strict=False)) if len(set(pair)) > 1)
+    pairs = enumerate(zip(ran, late.ran, strict=True), 1)
+    where = next((f"call {k} is {a}, and not {b} as in the latest order" for k, (a, b) in pairs if a != b), None)
     return HazardError(
         f"result {name!r} depends on the order, though every two accesses to the same bytes are ordered",
         kind="order dependence",
         details=(
-            f"it differs where call {k + 1} is {other}, and not {usual} as in the latest order",
+            f"it differs where {where}" if where else "it differs between two runs in the same order",
             f"choices that show it: {least} (the smallest found, from seed {order.seed})",
             "a kernel may use what is neither its operand nor its result",
         ),
