@@ -1,6 +1,12 @@
-"""Golden files: `golden(text)` holds a text against `tests/golden/<module>/<test>.txt`.
+"""Golden files, and what hypothesis draws.
 
-pytest --update-golden     writes what the tests give; the diff is then the review
+`golden(text)` holds a text against `tests/golden/<module>/<test>.txt`.
+
+pytest --update-golden                  writes what the tests give; the diff is then the review
+pytest --hypothesis-profile=default     property tests draw other examples each time, and keep those that fail
+
+Without the last, a property test draws the same examples every time: whether the suite passes is a matter of the commit
+alone. Searching is for `python -m tests.generative`, `tests.mutants` and `tests.fuzz`, which say their seeds.
 """
 
 from __future__ import annotations
@@ -10,6 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True)
+settings.load_profile("fixed")
 
 GOLDEN = Path(__file__).parent / "golden"
 

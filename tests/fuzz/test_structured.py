@@ -20,9 +20,7 @@ from tests.fuzz import seeds
 from vxgraph.errors import VxError
 from vxgraph.tools.plain import plain, plain_lines, plain_text
 
-SETTINGS = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NUMBERS = st.one_of(st.integers(), st.integers(-(2**70), 2**70), st.floats(), st.sampled_from((10**400, 2**63, -1, 0)))
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(max_size=20),

@@ -128,14 +128,29 @@ def test_no_two_values_that_are_both_yet_to_be_read_share_a_byte(graph: Graph) -
 @given(graphs())
 @QUICK
 def test_arenas_add_up_and_slots_are_aligned_and_inside(graph: Graph) -> None:
-    program = vx.compile(graph, MACHINE)
+    _arenas_add_up(vx.compile(graph, MACHINE))
+
+
+def test_a_param_of_no_bytes_shares_its_offset_with_the_next_one_and_takes_none_of_the_arena() -> None:
+    for sizes in ((0, 3), (3, 0), (0, 0, 3)):
+        with vx.Graph("g") as graph, vx.on(A):
+            for k, n in enumerate(sizes):
+                vx.output(f"o{k}", vx.silu(vx.param(f"p{k}", vx.f32[n, D])))
+        program = vx.compile(graph, vx.load_machine("h200-x2"))
+        _arenas_add_up(program)
+        assert program.arenas[0].params == ALIGNMENT
+
+
+def _arenas_add_up(program: Program) -> None:
     for a in program.arenas:
         slots = [s for s in program.slots if s.topology == a.topology]
         assert a.params + a.kv + a.activations + a.staging == a.nbytes
         assert all(s.offset % ALIGNMENT == 0 and s.offset >= 0 and s.end <= a.nbytes for s in slots)
         assert a.nbytes - max(s.end for s in slots) < ALIGNMENT
-        params = {s.offset: -(-s.nbytes // ALIGNMENT) * ALIGNMENT for s in slots if s.kind == "param"}
-        assert sum(params.values()) == a.params
+        resident = {
+            (s.offset, s.nbytes) for s in slots if s.kind == "param"
+        }  # one of no bytes is where the next one is
+        assert sum(-(-nbytes // ALIGNMENT) * ALIGNMENT for _, nbytes in resident) == a.params
 
 
 # Donation.
