@@ -147,9 +147,8 @@ def _arenas_add_up(program: Program) -> None:
         assert a.params + a.kv + a.activations + a.staging == a.nbytes
         assert all(s.offset % ALIGNMENT == 0 and s.offset >= 0 and s.end <= a.nbytes for s in slots)
         assert a.nbytes - max(s.end for s in slots) < ALIGNMENT
-        resident = {
-            (s.offset, s.nbytes) for s in slots if s.kind == "param"
-        }  # one of no bytes is where the next one is
+        # A set of both: a param of no bytes is where the next one is.
+        resident = {(s.offset, s.nbytes) for s in slots if s.kind == "param"}
         assert sum(-(-nbytes // ALIGNMENT) * ALIGNMENT for _, nbytes in resident) == a.params
 
 
