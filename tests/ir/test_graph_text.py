@@ -133,6 +133,21 @@ MISTAKES = {
     HEAD + "  %y = gelu(%x) {\n}": "m.vxg:6: expected ':' after gelu's operands, found 'the end of the text'",
     HEAD + "  %y = gelu(%x) : f32[T, 4] why because\n}": "m.vxg:5: expected a reason, found 'because'",
     HEAD + "  result y = %x\n}": "m.vxg:5: expected an external name, found 'y'",
+    HEAD + "  %y = gelu(%x,) : f32[T, 4]\n}": (
+        "m.vxg:5: expected a value after the comma, found ')'; a list does not end in a comma"
+    ),
+    HEAD + "  %y, = gelu(%x) : f32[T, 4]\n}": (
+        "m.vxg:5: expected a value after the comma, found '='; a list does not end in a comma"
+    ),
+    HEAD + "  %y = gelu(%x) : f32[T, 4,]\n}": (
+        "m.vxg:5: expected a dim after the comma, found ']'; a list does not end in a comma"
+    ),
+    HEAD + "  %y = transpose(%x) {perm = [1, 0,]} : f32[4, T]\n}": (
+        "m.vxg:5: expected a value after the comma, found ']'; a list does not end in a comma"
+    ),
+    HEAD + "  %y = softmax(%x) {axis = 0,} : f32[T, 4]\n}": (
+        "m.vxg:5: expected an attribute after the comma, found '}'; a list does not end in a comma"
+    ),
     HEAD + '  result "y" %x\n}': "m.vxg:5: expected '=' after result \"y\", found '%x'",
     HEAD + '  result "y" = x\n}': "m.vxg:5: expected a value like %x, found 'x'",
     HEAD + '  result "y" = %x\n  emit "z" = %x\n}': "m.vxg:6: expected '}' after the graph's lines, found 'emit'",

@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_CLOSERS = (")", "]", "}")
 LONGEST = 500  # characters of a message: a text may hold a name of a million
 _PLAIN, _ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 
@@ -135,13 +136,23 @@ class Reader:
             self.fail(f"{what} is at most {LARGEST_INT}, found {text[:24]}...")
         return int(text)
 
+    def another(self, what: str) -> bool:
+        """Takes a comma if there is one; one more of the list, `what`, must follow it."""
+        if not self.accept(","):
+            return False
+        if self.text in _CLOSERS and self.kind == "punct":
+            self.fail(f"expected {what} after the comma, found {self.text!r}; a list does not end in a comma")
+        return True
+
     def values(self) -> tuple[str, ...]:
         """`%a, %b`: none or more values."""
-        found: list[str] = []
-        while self.kind == "value":
+        if self.kind != "value":
+            return ()
+        found = [self.value()]
+        while self.accept(","):
+            if self.kind != "value":
+                self.fail(f"expected a value after the comma, found {self.text!r}; a list does not end in a comma")
             found.append(self.value())
-            if not self.accept(","):
-                break
         return tuple(found)
 
 

@@ -72,7 +72,7 @@ def read_type(reader: Reader, dims: Dims) -> TensorType:
     found: list[DimLike] = []
     while not reader.accept("]"):
         found.append(read_dimlike(reader, dims))
-        if not reader.accept(","):
+        if not reader.another("a dim"):
             reader.expect("]", "the dims")
             break
     try:
@@ -125,7 +125,7 @@ def read_literal(reader: Reader, dims: Dims, *, depth: int = 0) -> Any:
             found: list[Any] = []
             while not reader.accept("]"):
                 found.append(read_literal(reader, dims, depth=depth + 1))
-                if not reader.accept(","):
+                if not reader.another("a value"):
                     reader.expect("]", "the list")
                     break
             return tuple(found)
@@ -172,7 +172,7 @@ def read_op_head(reader: Reader, dims: Dims) -> tuple[type[Op], tuple[str, ...],
                 reader.fail(f"{name}: attribute {key!r} is given twice")
             reader.expect("=", key)
             found[key] = read_literal(reader, dims)
-            if not reader.accept(","):
+            if not reader.another("an attribute"):
                 reader.expect("}", f"{name}'s attributes")
                 break
     return OPS[name], inputs, found
