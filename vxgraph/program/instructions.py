@@ -221,3 +221,22 @@ def writes(instr: Queued) -> tuple[str, ...]:
             return (dst,)
         case Dispatch(outputs=outputs):
             return outputs
+
+
+def label(instr: Instruction) -> str:
+    """`dispatch %h (matmul)`, `transfer_peer %k.gpu1`, `emit "token"`."""
+    match instr:
+        case Dispatch():
+            return f"dispatch %{instr.name} ({instr.op.name})"
+        case Upload():
+            return f"upload %{instr.name}"
+        case Download():
+            return f"download %{instr.name}"
+        case TransferPeer():
+            return f"transfer_peer %{instr.name}"
+        case Emit():
+            return f'emit "{instr.name_out}"'
+        case View():
+            return f"view %{instr.dst}"
+        case Loop():
+            return f"loop %{instr.name}"

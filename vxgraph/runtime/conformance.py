@@ -21,7 +21,7 @@ from vxgraph.program.instructions import (
     Queued,
     TransferPeer,
     Upload,
-    View,
+    label,
 )
 from vxgraph.runtime.abi import Observation
 from vxgraph.runtime.record import Execution, Pair, Record, expected_counts
@@ -107,25 +107,6 @@ def _hops(instr: Upload | Download | TransferPeer, execution: Execution) -> list
 def _difference(instr: Instruction, what: str) -> ConformanceError:
     loc = None if isinstance(instr, Emit) else instr.loc
     return ConformanceError(f"{label(instr)}: {what}", loc=loc)
-
-
-def label(instr: Instruction) -> str:
-    """`dispatch %h (matmul)`, `transfer_peer %k.gpu1`, `emit "token"`."""
-    match instr:
-        case Dispatch():
-            return f"dispatch %{instr.name} ({instr.op.name})"
-        case Upload():
-            return f"upload %{instr.name}"
-        case Download():
-            return f"download %{instr.name}"
-        case TransferPeer():
-            return f"transfer_peer %{instr.name}"
-        case Emit():
-            return f'emit "{instr.name_out}"'
-        case View():
-            return f"view %{instr.dst}"
-        case Loop():
-            return f"loop %{instr.name}"
 
 
 def _pair(pair: Pair) -> str:

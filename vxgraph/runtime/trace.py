@@ -10,9 +10,8 @@ from typing import Any
 
 from vxgraph.errors import RunError
 from vxgraph.ir.types import Sizes
-from vxgraph.program.instructions import Dispatch, Queued
+from vxgraph.program.instructions import Dispatch, Queued, label
 from vxgraph.program.model import Program
-from vxgraph.runtime.conformance import label
 from vxgraph.runtime.record import Execution, Traced
 from vxgraph.topology.ids import Topology
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vxgraph.errors import ConformanceError
-from vxgraph.program.instructions import TransferPeer, Upload
+from vxgraph.program.instructions import TransferPeer, Upload, label
 from vxgraph.runtime.abi import Backend
-from vxgraph.runtime.conformance import check_place, label
+from vxgraph.runtime.conformance import check_place
 from vxgraph.runtime.prepare import Launch, Move
 from vxgraph.runtime.record import Record, Traced
 from vxgraph.runtime.state import Run

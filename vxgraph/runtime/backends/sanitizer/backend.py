@@ -22,7 +22,7 @@ import numpy as np
 
 from vxgraph.errors import BindError, GraphError, HazardError, VxError
 from vxgraph.ir.types import Array, Sizes
-from vxgraph.program.instructions import Dispatch, Download, Loop, Queue, Queued, TransferPeer, Upload
+from vxgraph.program.instructions import Dispatch, Download, Loop, Queue, Queued, TransferPeer, Upload, label
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import DeviceInfo
 from vxgraph.runtime.backends.numpy import NumpyBackend
@@ -35,7 +35,6 @@ from vxgraph.runtime.backends.sanitizer.order import Order
 from vxgraph.runtime.backends.sanitizer.queues import Queues
 from vxgraph.runtime.backends.sanitizer.values import Values
 from vxgraph.runtime.backends.sanitizer.work import Work
-from vxgraph.runtime.conformance import label
 from vxgraph.topology.ids import Topology
 
 TARGET = "sanitizer"
