@@ -55,9 +55,10 @@ def test_llama2_7b_in_f16_with_8192_tokens_is_refused_with_the_table() -> None:
     (owner,) = [line.strip() for line in lines if line.startswith("  on hbm1, kv:")]
     assert owner.startswith("on hbm1, kv: 4.00 GiB at examples/llama2/model.py:")
     assert owner.endswith(" (64 values such as %handover.layers.0.k: f16[S, KVHead, D])")
-    advice = next(line.strip() for line in lines if line.startswith("  hbm1 lacks"))
-    assert "make S=8192" in advice
-    assert advice.endswith("use a smaller dtype, spread the graph over more devices, or take a larger machine")
+    assert lines[-1] == (
+        "  hbm1 lacks 950.00 MiB: make S=8192 smaller, spread the graph over more devices, "
+        "or take a machine with more memory"
+    )
 
 
 @pytest.mark.case("P06")
@@ -156,6 +157,62 @@ def test_the_whole_message(small: Callable[..., vx.Machine], golden: Callable[..
     with pytest.raises(AdmissionError) as error:
         vx.compile(vx.parse_graph(GRAPH), small())
     golden(str(error.value) + "\n")
+
+
+PARAMS = """\
+graph "heavy" {
+  dim D = 128
+  dim T <= 64 min 1
+  arg %x : f16[T, 128] loc "heavy.py:3"
+  param %w1 : f16[128, 128] loc "heavy.py:4"
+  param %w2 : f16[128, 128] loc "heavy.py:5"
+  %h = matmul(%x, %w1) : f16[T, 128] @gpu:0 loc "heavy.py:7"
+  %y = matmul(%h, %w2) : f16[T, 128] @gpu:0 loc "heavy.py:8"
+  %r = reshape(%y) {dims = [T, 1, D]} : f16[T, 1, D] @gpu:0 loc "heavy.py:9"
+  result "y" = %r
+}
+"""
+
+
+def advice_of(graph: str, machine: vx.Machine) -> str:
+    with pytest.raises(AdmissionError) as error:
+        vx.compile(vx.parse_graph(graph), machine)
+    return str(error.value).splitlines()[-1]
+
+
+def test_no_dim_is_said_to_help_where_the_params_alone_do_not_fit(small: Callable[..., vx.Machine]) -> None:
+    assert advice_of(PARAMS, small()) == (
+        "  left lacks 40.00 KiB, 8.00 KiB of it for params alone: "
+        "spread the graph over more devices, or take a machine with more memory"
+    )
+
+
+def test_a_dtype_is_said_to_help_only_where_it_is_enough(small: Callable[..., vx.Machine]) -> None:
+    half = ('name = "left"\ncapacity = { kib = 64', 'name = "left"\ncapacity = { kib = 100')
+    assert advice_of(PARAMS.replace("f16", "f32"), small()) == (
+        "  left lacks 136.00 KiB, 72.00 KiB of it for params alone, and %w1.gpu0 is larger than all that programs "
+        "have of it: take a machine with more memory"
+    )
+    assert advice_of(PARAMS.replace("f16", "f32").replace("T <= 64", "T <= 4"), small(half)) == (
+        "  left lacks 40.00 KiB, 36.00 KiB of it for params alone: use f16 or bf16 where it is f32, "
+        "spread the graph over more devices, or take a machine with more memory"
+    )
+
+
+def test_a_dim_of_a_param_is_the_model_s_and_not_said_to_help(small: Callable[..., vx.Machine]) -> None:
+    wide = """\
+graph "wide" {
+  dim D = 64
+  arg %x : f16[512, D] loc "wide.py:3"
+  param %w : f16[D] loc "wide.py:4"
+  %y = mul(%x, %w) : f16[512, D] @gpu:0 loc "wide.py:5"
+  result "y" = %y
+}
+"""
+    assert advice_of(wide, small()) == (
+        "  left lacks 76.00 KiB, and %x.gpu0 is larger than all that programs have of it: "
+        "take a machine with more memory"
+    )
 
 
 def test_bytes_that_several_values_have_in_turn_belong_to_the_largest(small: Callable[..., vx.Machine]) -> None:

@@ -234,6 +234,12 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "gpu:1 fast",
         "24: 'fast' is no route; there are local, direct, staged",
     ),
+    "a wait that ends in a comma": (
+        "mlp",
+        "after %silu ",
+        "after %silu, ",
+        "24: expected a value after the comma, found 'why'; a list does not end in a comma",
+    ),
     "a wait for nothing": ("mlp", "after %silu ", "after ", "24: expected a value like %x, found 'why'"),
     "a loop without steps": ("swap", "loop max_steps 3", "loop", "28: expected 'max_steps' after loop, found '{'"),
     "a carry of three": (

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from vxgraph.errors import AdmissionError
-from vxgraph.ir.types import Dim, describe_dim
+from vxgraph.ir.types import Dim, describe_dim, f32
 from vxgraph.program.instructions import TransferPeer, flatten
 from vxgraph.program.model import Arena, MemoryUse, Program, Slot
 from vxgraph.topology.ids import Topology
@@ -92,7 +92,7 @@ def show_bytes(nbytes: int) -> str:
 
 
 def _owners(program: Program, use: MemoryUse) -> list[str]:
-    """The source lines that own most of a memory, and the dim that their sizes grow with most."""
+    """The source lines that own most of a memory, and what would make it fit."""
     owned = _owned_bytes(program, use)
     largest = sorted(owned.items(), key=lambda item: (-sum(n for _, n in item[1]), item[0]))[:MAX_OWNERS]
     lines = [
@@ -100,11 +100,37 @@ def _owners(program: Program, use: MemoryUse) -> list[str]:
         f"({len(found)} value{'s' * (len(found) > 1)} such as %{found[0][0].value}: {found[0][0].type})"
         for (kind, line), found in largest
     ]
-    grown = [s for (kind, _), found in largest if kind != "param" for s, _ in found]
-    dims = sorted({d for s in grown for d in s.type.dims if isinstance(d, Dim)}, key=lambda d: (-d.bound, d.name))
-    advice = f"{use.memory} lacks {show_bytes(-use.headroom)}: "
-    advice += f"make {describe_dim(dims[0])} smaller, " if dims else ""
-    return [*lines, advice + "use a smaller dtype, spread the graph over more devices, or take a larger machine"]
+    return [*lines, _advice(use, [pair for found in owned.values() for pair in found])]
+
+
+def _advice(use: MemoryUse, owned: Sequence[tuple[Slot, int]]) -> str:
+    """What a memory lacks, and only what ends that: a dim or a dtype whose bytes are enough, and other machines."""
+    lack, alone = -use.headroom, use.params + use.reserved - use.capacity
+    params = f", {show_bytes(alone)} of it for params alone" if alone > 0 else ""
+    helps = [f"make {describe_dim(dim)} smaller" for dim in _dims_that_help(lack, owned)[:1]]
+    if sum(n // 2 for s, n in owned if s.type.dtype == f32) >= lack:
+        helps.append("use f16 or bf16 where it is f32")
+    whole = max(owned, key=lambda pair: pair[0].nbytes, default=None)
+    if whole is not None and whole[0].nbytes > use.capacity - use.reserved:
+        params += f", and %{whole[0].value} is larger than all that programs have of it"
+    elif use.topologies:
+        helps.append("spread the graph over more devices")
+    choice = ", ".join([*helps, "or take a machine with more memory" if helps else "take a machine with more memory"])
+    return f"{use.memory} lacks {show_bytes(lack)}{params}: {choice}"
+
+
+def _dims_that_help(lack: int, owned: Iterable[tuple[Slot, int]]) -> list[Dim]:
+    """Dims that free enough at their smallest, the most first; a dim of a param is the model's, and stays."""
+    kept: set[Dim] = set()
+    freed: dict[Dim, int] = defaultdict(int)
+    for slot, nbytes in owned:
+        dims = [d for d in slot.type.dims if isinstance(d, Dim)]
+        if slot.kind == "param":
+            kept.update(dims)
+        for d in dims:
+            freed[d] += nbytes - nbytes * (d.min if d.symbolic else 1) // d.bound
+    enough = [d for d, nbytes in freed.items() if nbytes >= lack and d not in kept]
+    return sorted(enough, key=lambda d: (not d.symbolic, -freed[d], d.name))
 
 
 def _owned_bytes(program: Program, use: MemoryUse) -> dict[tuple[str, str], list[tuple[Slot, int]]]:
