@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import vxgraph as vx
 from vxgraph.tools.draw.dot import to_dot
-from vxgraph.tools.draw.scopes import Operation, boxing
 from vxgraph.tools.draw.sketch import Edge, Move, Sketch
 from vxgraph.tools.draw.walk import sketch_graph, sketch_program
 
@@ -95,43 +94,5 @@ def test_a_carried_value_that_crosses_in_every_step_has_its_bytes_on_one_edge() 
     into = sorted(line.split(" color")[0].strip() for line in dot.splitlines() if "-> first " in line)
     assert into == [
         '"start.step.next" -> first [label="next step"',
-        r'start -> first [label="%start.step.gpu0\n32 B x4"',
-    ]
-
-
-def layers(count: int, ops: int, net: str = "net", place: str = "gpu:0") -> list[Operation]:
-    return [Operation(f"{net}.layers.{i}.op.{k}", "exp", place, (), "f32[]") for i in range(count) for k in range(ops)]
-
-
-def test_a_few_operations_have_a_box_each() -> None:
-    found = boxing(layers(3, 4))
-    assert len(set(found.box_of.values())) == 12
-    assert found.lines["net.layers.0.op.0"] == ("%net.layers.0.op.0", "exp", "f32[]")
-
-
-def test_some_layers_have_a_box_each() -> None:
-    found = boxing(layers(8, 10))
-    assert [lines[0] for lines in found.lines.values()] == [f"net.layers.{i}: 10 ops" for i in range(8)]
-
-
-def test_many_layers_are_spread_over_few_boxes_at_each_place() -> None:
-    found = boxing([*layers(32, 10), *layers(9, 10, "end", "gpu:1")])
-    titles = [lines[0] for lines in found.lines.values()]
-    assert titles == [
-        "net.layers.0 to 7: 80 ops",
-        "net.layers.8 to 15: 80 ops",
-        "net.layers.16 to 23: 80 ops",
-        "net.layers.24 to 31: 80 ops",
-        "end.layers.0 to 2: 30 ops",
-        "end.layers.3 to 5: 30 ops",
-        "end.layers.6 to 8: 30 ops",
-    ]
-
-
-def test_a_long_chain_without_scopes_is_one_box_per_run_at_a_place() -> None:
-    chain = [Operation(f"add.{i}", "add", f"gpu:{i // 1000 % 2}", (), "f32[]") for i in range(20_000)]
-    found = boxing(chain)
-    assert list(found.lines.values()) == [
-        ("%add.0 to %add.18999: 10000 ops", "10000 add"),
-        ("%add.1000 to %add.19999: 10000 ops", "10000 add"),
+        r'start -> first [label="%start.step.gpu0\n32 B x4, direct"',
     ]

@@ -37,7 +37,7 @@ def test_a_program_that_does_not_fit_is_shown_all_the_same(cli: Cli) -> None:
     assert cli.succeeds("show", "mlp.py:mlp", "-m", "./small.toml").startswith('program "mlp" version')
 
 
-def test_a_programs_drawing_has_clusters_notes_and_red_transfers(cli: Cli, golden: Golden) -> None:
+def test_a_programs_drawing_has_clusters_notes_and_thick_transfers(cli: Cli, golden: Golden) -> None:
     golden(cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2", "--format", "dot"))
 
 
@@ -49,7 +49,7 @@ def test_a_graphs_drawing_has_a_cluster_for_what_is_not_placed(cli: Cli, golden:
     golden(cli.succeeds("show", "tiny.py:tiny", "--format", "dot"))
 
 
-def test_layers_of_a_large_program_share_boxes(cli: Cli, golden: Golden) -> None:
+def test_layers_of_a_large_program_are_one_block(cli: Cli, golden: Golden) -> None:
     golden(cli.succeeds("show", "tiny.py:tiny", "--set", "layers=40", "-m", "h200-x2", "--format", "dot"))
 
 
@@ -78,7 +78,7 @@ def test_png_and_svg_are_pictures_and_the_suffix_says_which(cli: Cli) -> None:
     cli.succeeds("show", "mlp.py:mlp", "-m", "h200-x2", "-o", "mlp.svg")
     svg = ET.parse(cli.folder / "mlp.svg").getroot()
     words = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"gpu:0", "gpu:1", "host", "%silu.gpu1", "1.00 KiB"} <= set(words)
+    assert {"gpu:0", "gpu:1", "host", "%silu.gpu1", "1.00 KiB, direct"} <= set(words)
 
 
 def test_a_format_outweighs_the_suffix(cli: Cli) -> None:

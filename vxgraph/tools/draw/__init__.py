@@ -2,7 +2,8 @@
 
 sketch    boxes, and what flows between them
 walk      a program or a graph -> a sketch
-scopes    which instructions of a large program share a box
+fold      what is one block in a sketch of thousands, and which blocks are open
+palette   colours that everybody can tell apart
 dot       a sketch -> DOT text; the only module that imports graphviz
 render    DOT text -> svg or png, with what is here
 """

@@ -1,7 +1,8 @@
 """A sketch as DOT text, the same text for the same sketch.
 
-One cluster per place with a colour of its own, loops nested in it, transfers between devices thick and red with their
-bytes, what a step hands to the next one dashed.
+One cluster per place with a colour of its own and what its memory holds, loops and open blocks nested in it, closed
+blocks as boxes with a shadow, transfers between devices thick and labelled with their bytes, what a step hands to the
+next one dashed.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -9,29 +10,20 @@ bytes, what a step hands to the next one dashed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import graphviz
 from graphviz import Digraph
 
 from vxgraph.program.admission import show_bytes
-from vxgraph.tools.draw.sketch import HOST, UNPLACED, Box, Edge, Move, Sketch
+from vxgraph.tools.draw.fold import Group, Tree, fold, folded, unfolded
+from vxgraph.tools.draw.palette import HOST_MOVE, PEER, colours
+from vxgraph.tools.draw.sketch import Edge, Move, Sketch
 from vxgraph.tools.plain import plain
 
-GREY = ("#f4f4f4", "#7a7a7a")
-COLOURS = (  # fill and line, one pair per place in the order of their ids
-    ("#e8f1fb", "#2f6fb2"),
-    ("#e9f6ea", "#3d8b46"),
-    ("#fdf1e0", "#c07a1c"),
-    ("#f3ebf9", "#7f4bab"),
-    ("#e5f6f6", "#23858a"),
-    ("#fbe9f0", "#b04a75"),
-    ("#f6f5dc", "#8a8420"),
-    ("#ecebf8", "#5a55b0"),
-)
-PEER = "#d62728"
-HOST_MOVE = "#5f5f5f"
-NOTED_EDGES = 4  # a note with more readers than this shows no edges
+NOTED_EDGES = 4  # a note with more readers than this is not shown
 
 _SHAPES: dict[str, dict[str, str]] = {
     "op": {"shape": "box", "style": "filled,rounded", "fillcolor": "white"},
@@ -40,58 +32,83 @@ _SHAPES: dict[str, dict[str, str]] = {
     "params": {"shape": "note", "style": "filled", "fillcolor": "white", "fontsize": "10"},
     "arrival": {"shape": "ellipse", "style": "filled", "fillcolor": "white", "fontsize": "10", "height": "0.2"},
     "loop": {"shape": "box", "style": "filled,rounded", "fillcolor": "white", "peripheries": "2"},
+    "folded": {"shape": "box3d", "style": "filled", "fillcolor": "white", "penwidth": "1.6", "margin": "0.18,0.08"},
+}
+
+_FRAMES: dict[str, dict[str, str]] = {
+    "place": {"style": "filled,rounded", "penwidth": "2", "fontsize": "14"},
+    "loop": {"style": "rounded,dashed", "penwidth": "1.5", "fontsize": "12"},
+    "repeat": {"style": "rounded", "penwidth": "0.7", "fontsize": "10"},
+    "layer": {"style": "rounded", "penwidth": "0.7", "fontsize": "10"},
 }
 
 
 def to_dot(sketch: Sketch) -> str:
-    """DOT text that Graphviz and its ports draw."""
+    """DOT text that Graphviz and its ports draw, with blocks closed as far as it takes to be read."""
+    sketch = _less_notes(sketch)
+    tree = fold(sketch)
+    open = unfolded(sketch, tree)
+    shown = folded(sketch, tree, open)
     dot = Digraph(_id(sketch.title))
-    dot.attr("graph", label=_text((sketch.title,)), labelloc="t", fontname="Helvetica", fontsize="16", rankdir="TB")
+    dot.attr("graph", label=_text((sketch.title,)), labelloc="t", fontname="Helvetica", fontsize="18", rankdir="TB")
     dot.attr("graph", nodesep="0.3", ranksep="0.45", newrank="true")
     dot.attr("node", fontname="Helvetica", fontsize="11", margin="0.1,0.05")
     dot.attr("edge", fontname="Helvetica", fontsize="10", color="#8a8a8a", arrowsize="0.7")
-    for place, (fill, line) in _colours(sketch.boxes).items():
-        inside = [box for box in sketch.boxes if box.cluster == place]
-        dot.subgraph(_cluster(place, (), inside, fill, line))
+    drawing = _Drawing(shown, tree, open)
+    for group in tree.groups:
+        if group.kind == "place":
+            dot.subgraph(drawing.frame(group))
     labelled: set[Move] = set()
-    for edge in _shown(sketch):
+    for edge in shown.edges:
         dot.edge(_id(edge.src), _id(edge.dst), **_edge(edge, labelled))
         labelled.update(edge.moves)
     return dot.source.rstrip("\n") + "\n"
 
 
-def _colours(boxes: Iterable[Box]) -> dict[str, tuple[str, str]]:
-    places = sorted({b.cluster for b in boxes} - {HOST, UNPLACED}, key=lambda p: (len(p), p))
-    grey = {b.cluster: GREY for b in boxes if b.cluster in (HOST, UNPLACED)}
-    return grey | {place: COLOURS[k % len(COLOURS)] for k, place in enumerate(places)}
+class _Drawing:
+    """The frames of a drawing, with what is in them."""
+
+    def __init__(self, shown: Sketch, tree: Tree, open: Collection[int]) -> None:
+        self.boxes = {box.id: box for box in shown.boxes}
+        self.colours = colours(box.cluster for box in shown.boxes)
+        self.about = shown.about
+        self.tree, self.open = tree, open
+
+    def frame(self, group: Group) -> Digraph:
+        """A place, the part of a loop that runs there, or an open block."""
+        fill, line = self.colours[group.at[0]]
+        dot = Digraph(f"cluster {group.index}")
+        dot.attr(
+            "graph", label=_text(self._title(group)), labeljust="l", color=line, fontcolor=line, **_FRAMES[group.kind]
+        )
+        if group.kind == "place":
+            dot.attr("graph", fillcolor=fill)
+        self._members(dot, group, line)
+        return dot
+
+    def _members(self, dot: Digraph, group: Group, line: str) -> None:
+        for member in group.members:
+            inner = self.tree.groups[member] if isinstance(member, int) else None
+            if inner is None or inner.index not in self.open:
+                box = self.boxes.get(inner.id if inner else str(member))
+                if box is not None:
+                    dot.node(_id(box.id), _text(box.lines), color=line, **_SHAPES[box.kind])
+            elif inner.kind == "run":  # its title says no more than what is in it
+                self._members(dot, inner, line)
+            else:
+                dot.subgraph(self.frame(inner))
+
+    def _title(self, group: Group) -> tuple[str, ...]:
+        return (group.title, *(self.about.get(group.title, ()) if group.kind == "place" else ()))
 
 
-def _cluster(place: str, loops: tuple[str, ...], boxes: list[Box], fill: str, line: str) -> Digraph:
-    """A place, or the part of a loop that runs there."""
-    dot = Digraph(f"cluster {place} {' '.join(loops)}".rstrip())
-    title = f"loop %{loops[-1]} at {place}" if loops else place
-    style = "rounded,dashed" if loops else "filled,rounded"
-    width = "1.5" if loops else "2"
-    dot.attr("graph", label=_text((title,)), labeljust="l", style=style, color=line, fillcolor=fill, fontcolor=line)
-    dot.attr("graph", penwidth=width, fontsize="11" if loops else "14")
-    inner: dict[str, list[Box]] = {}
-    for box in boxes:
-        if box.loops == loops:
-            dot.node(_id(box.id), _text(box.lines), color=line, **_SHAPES[box.kind])
-        else:
-            inner.setdefault(box.loops[len(loops)], []).append(box)
-    for name, held in inner.items():
-        dot.subgraph(_cluster(place, (*loops, name), held, fill, line))
-    return dot
-
-
-def _shown(sketch: Sketch) -> list[Edge]:
-    """All edges, less those of notes that everything reads."""
-    notes = {b.id: 0 for b in sketch.boxes if b.kind == "params"}
-    for e in sketch.edges:
-        if e.src in notes:
-            notes[e.src] += 1
-    return [e for e in sketch.edges if notes.get(e.src, 0) <= NOTED_EDGES]
+def _less_notes(sketch: Sketch) -> Sketch:
+    """Without notes of params that many boxes read, and their edges: the place's title says how many there are."""
+    notes = Counter({b.id: 0 for b in sketch.boxes if b.kind == "params"})
+    notes.update(e.src for e in sketch.edges if e.src in notes)
+    dropped = {id for id, readers in notes.items() if readers > NOTED_EDGES}
+    boxes = tuple(b for b in sketch.boxes if b.id not in dropped)
+    return replace(sketch, boxes=boxes, edges=tuple(e for e in sketch.edges if e.src not in dropped))
 
 
 def _edge(edge: Edge, labelled: set[Move]) -> dict[str, str]:
@@ -100,7 +117,8 @@ def _edge(edge: Edge, labelled: set[Move]) -> dict[str, str]:
     if edge.moves:
         peer = any(m.kind == "peer" for m in edge.moves)
         colour = PEER if peer else HOST_MOVE
-        found |= {"color": colour, "fontcolor": colour, "penwidth": "3" if peer else "1.4"}
+        found |= {"color": colour, "fontcolor": colour, "penwidth": "3.5" if peer else "1.4"}
+        found |= {"fontsize": "13"} if peer else {}
         new = tuple(m for m in edge.moves if m not in labelled)
         found["label"] = _text((*_move_lines(new), *(["next step"] if edge.later else [])))
     if edge.later:
@@ -117,7 +135,7 @@ def _move_lines(moves: tuple[Move, ...]) -> list[str]:
     counts = {m.count for m in moves}
     times = f" x{min(counts)}" if len(counts) == 1 and counts != {1} else ""
     size = show_bytes(sum(m.nbytes for m in moves)) + times
-    routes = ", ".join(dict.fromkeys(m.route for m in moves if m.route not in ("", "direct")))
+    routes = ", ".join(dict.fromkeys(m.route for m in moves if m.route))
     sizes = [f"{size}, {routes}" if routes else size]
     if len(moves) > 1:
         return [f"{len(moves)} transfers", *sizes]

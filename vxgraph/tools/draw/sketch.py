@@ -9,18 +9,21 @@ only where several boxes read it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from vxgraph.ir.graph import Node
 from vxgraph.ir.types import TensorType
 from vxgraph.program.admission import show_bytes
+from vxgraph.program.instructions import Instruction
 
 HOST = "host"
 UNPLACED = "not placed"
 NAMED_PARAMS = 4  # that a cluster's note spells out
 
-BoxKind = Literal["op", "input", "output", "params", "arrival", "loop"]
+BoxKind = Literal["op", "input", "output", "params", "arrival", "loop", "folded"]
 MoveKind = Literal["upload", "download", "peer"]
 
 
@@ -33,6 +36,9 @@ class Box:
     cluster: str
     loops: tuple[str, ...]
     lines: tuple[str, ...]
+    op: str = ""
+    count: int = 1  # per run, at most
+    source: Instruction | Node | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class Move:
     route: str
     nbytes: int
     count: int  # per run, at most
+    source: Instruction | Node | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A whole drawing. Both tuples are in program order."""
+    """A whole drawing. Boxes and edges are in program order; `about` is what a cluster's title says besides."""
 
     title: str
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
+    about: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 Param = tuple[str, TensorType]  # its own name and its type
@@ -74,6 +82,7 @@ class Sketcher:
     """Collects boxes and reads, then resolves them."""
 
     title: str
+    about: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     boxes: dict[str, Box] = field(default_factory=dict[str, Box])
     made: dict[str, str] = field(default_factory=dict[str, str])  # value -> the box that makes it
     same: dict[str, list[Source]] = field(default_factory=dict[str, list[Source]])  # value -> what it is
@@ -92,9 +101,12 @@ class Sketcher:
         loops: tuple[str, ...] = (),
         makes: tuple[str, ...] = (),
         reads: tuple[str, ...] = (),
+        op: str = "",
+        count: int = 1,
+        source: Instruction | Node | None = None,
     ) -> None:
-        """A box, or more of one that is there."""
-        self.boxes.setdefault(id, Box(id, kind, cluster, loops, lines))
+        """A box, and the values that it makes and reads."""
+        self.boxes[id] = Box(id, kind, cluster, loops, lines, op, count, source)
         self.made.update((value, id) for value in makes)
         self.reads += [(value, id, False) for value in reads]
 
@@ -109,14 +121,14 @@ class Sketcher:
         edges = self._dissolve(dict.fromkeys(edges))
         notes = [self._note(cluster, held) for cluster, held in self.resident.items()]
         kept = [box for box in self.boxes.values() if box.kind != "arrival" or box.id in self.moves]
-        return Sketch(self.title, (*notes, *kept), _merged(edges))
+        return Sketch(self.title, (*notes, *kept), merged(edges), self.about)
 
     def _sources(self, value: str, reader: str, later: bool) -> list[Source]:
         """The boxes that a value comes from."""
         found: dict[Source, None] = {}
-        pending, seen = [(value, later)], {value}
+        pending, seen = deque([(value, later)]), {value}
         while pending:
-            name, on = pending.pop(0)
+            name, on = pending.popleft()
             if name in self.params:
                 cluster = self.boxes[reader].cluster
                 shown, type = self.params[name]
@@ -164,14 +176,10 @@ def _note_id(cluster: str) -> str:
     return f"params at {cluster}".replace(":", "")  # graphviz reads a colon as a port
 
 
-def _merged(edges: list[Edge]) -> tuple[Edge, ...]:
+def merged(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     """One edge per pair of boxes and kind of flow; none from a box to itself that moves nothing."""
-    found: dict[tuple[object, ...], Edge] = {}
+    found: dict[tuple[str, str, bool, tuple[str, ...]], list[Move]] = {}
     for e in edges:
-        if e.src == e.dst and not e.moves:
-            continue
-        kind = tuple(dict.fromkeys(m.kind for m in e.moves))
-        key = (e.src, e.dst, e.later, kind)
-        known = found.get(key)
-        found[key] = e if known is None else replace(known, moves=known.moves + e.moves)
-    return tuple(found.values())
+        if e.src != e.dst or e.moves:
+            found.setdefault((e.src, e.dst, e.later, tuple(dict.fromkeys(m.kind for m in e.moves))), []).extend(e.moves)
+    return tuple(Edge(src, dst, later, tuple(moves)) for (src, dst, later, _), moves in found.items())
