@@ -36,6 +36,11 @@ def print_graph(graph: Graph) -> str:
     return "\n".join([*_graph_lines(graph, "graph", dims_of(graph), "")]) + "\n"
 
 
+def print_node(node: Node) -> str:
+    """One node as a graph's text has it; a loop without its body."""
+    return next(_node_lines(node, ""))
+
+
 def _graph_lines(graph: Graph, keyword: str, dims: list[Dim], indent: str) -> Iterator[str]:
     inner = indent + "  "
     yield f"{indent}{keyword} {quote(graph.name)} {{"

@@ -83,6 +83,11 @@ def print_program(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
+def print_instruction(instr: Instruction) -> str:
+    """One instruction as a program's text has it; a loop without its body."""
+    return next(_instruction(instr, "", True))
+
+
 def digest_of(program: Program) -> str:
     """`sha256:` and the hash of the text without reasons and source lines."""
     text = "\n".join(_lines(program, full=False))

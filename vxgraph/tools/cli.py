@@ -5,7 +5,6 @@ vxgraph compile | check | show | explain | run | sanitize | devices
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from vxgraph.tools.commands.run import run
 from vxgraph.tools.commands.sanitize import sanitize
 from vxgraph.tools.commands.show import show
 from vxgraph.tools.exits import EXIT_CODES, start
+from vxgraph.tools.version import installed_version
 
 app = typer.Typer(
     name="vxgraph",
@@ -33,10 +33,7 @@ for command in (compile, check, show, explain, run, sanitize, devices):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            typer.echo(f"vxgraph {version('vxgraph')}")
-        except PackageNotFoundError:
-            typer.echo("vxgraph, run from its source and not installed")
+        typer.echo(f"vxgraph {installed_version()}")
         raise typer.Exit
 
 

@@ -10,20 +10,16 @@ next one dashed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 import graphviz
 from graphviz import Digraph
 
 from vxgraph.program.admission import show_bytes
-from vxgraph.tools.draw.fold import Group, Tree, fold, folded, unfolded
+from vxgraph.tools.draw.fold import Group, Tree, fold, folded, less_notes, unfolded
 from vxgraph.tools.draw.palette import HOST_MOVE, PEER, colours
 from vxgraph.tools.draw.sketch import Edge, Move, Sketch
 from vxgraph.tools.plain import plain
-
-NOTED_EDGES = 4  # a note with more readers than this is not shown
 
 _SHAPES: dict[str, dict[str, str]] = {
     "op": {"shape": "box", "style": "filled,rounded", "fillcolor": "white"},
@@ -45,7 +41,7 @@ _FRAMES: dict[str, dict[str, str]] = {
 
 def to_dot(sketch: Sketch) -> str:
     """DOT text that Graphviz and its ports draw, with blocks closed as far as it takes to be read."""
-    sketch = _less_notes(sketch)
+    sketch = less_notes(sketch)
     tree = fold(sketch)
     open = unfolded(sketch, tree)
     shown = folded(sketch, tree, open)
@@ -100,15 +96,6 @@ class _Drawing:
 
     def _title(self, group: Group) -> tuple[str, ...]:
         return (group.title, *(self.about.get(group.title, ()) if group.kind == "place" else ()))
-
-
-def _less_notes(sketch: Sketch) -> Sketch:
-    """Without notes of params that many boxes read, and their edges: the place's title says how many there are."""
-    notes = Counter({b.id: 0 for b in sketch.boxes if b.kind == "params"})
-    notes.update(e.src for e in sketch.edges if e.src in notes)
-    dropped = {id for id, readers in notes.items() if readers > NOTED_EDGES}
-    boxes = tuple(b for b in sketch.boxes if b.id not in dropped)
-    return replace(sketch, boxes=boxes, edges=tuple(e for e in sketch.edges if e.src not in dropped))
 
 
 def _edge(edge: Edge, labelled: set[Move]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Literal, TypeVar
 
@@ -29,6 +29,7 @@ PERIOD = 64  # operations of a pattern without a name, at most
 TIMES = 4  # that such a pattern is there, at least
 COVERED = 12  # operations that it covers, at least
 KINDS_SHOWN = 3
+NOTED_EDGES = 4  # a note of params with more readers than this is not shown
 SMALL = 60  # boxes that a picture shows with nothing closed
 BOXES = 24  # of a larger one, and
 EDGES = 28  # its edges: what fits a screen in letters that can be read
@@ -327,6 +328,15 @@ def _kinds(ops: Sequence[Box]) -> tuple[str, ...]:
 
 
 # What is open.
+
+
+def less_notes(sketch: Sketch) -> Sketch:
+    """Without notes of params that many boxes read, and their edges: the place's title says how many there are."""
+    notes = Counter({b.id: 0 for b in sketch.boxes if b.kind == "params"})
+    notes.update(e.src for e in sketch.edges if e.src in notes)
+    dropped = {id for id, readers in notes.items() if readers > NOTED_EDGES}
+    boxes = tuple(b for b in sketch.boxes if b.id not in dropped)
+    return replace(sketch, boxes=boxes, edges=tuple(e for e in sketch.edges if e.src not in dropped))
 
 
 def folded(sketch: Sketch, tree: Tree, open: Collection[int]) -> Sketch:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vxgraph.ir.graph import Node
+from vxgraph.ir.graph import Input, Node
 from vxgraph.ir.types import TensorType
 from vxgraph.program.admission import show_bytes
 from vxgraph.program.instructions import Instruction
+from vxgraph.program.model import HostInput
 
 HOST = "host"
 UNPLACED = "not placed"
@@ -38,7 +39,7 @@ class Box:
     lines: tuple[str, ...]
     op: str = ""
     count: int = 1  # per run, at most
-    source: Instruction | Node | None = field(default=None, compare=False, repr=False)
+    source: Instruction | Node | HostInput | Input | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Sketcher:
         reads: tuple[str, ...] = (),
         op: str = "",
         count: int = 1,
-        source: Instruction | Node | None = None,
+        source: Instruction | Node | HostInput | Input | None = None,
     ) -> None:
         """A box, and the values that it makes and reads."""
         self.boxes[id] = Box(id, kind, cluster, loops, lines, op, count, source)

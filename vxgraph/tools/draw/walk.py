@@ -25,7 +25,7 @@ def sketch_program(program: Program) -> Sketch:
     s.params = {p.name: (p.name, p.type) for p in program.params}
     s.params.update((i.dst, (i.src, i.type)) for i in program.load if isinstance(i, Upload))
     for arg in program.args:
-        s.box(arg.name, "input", HOST, (f"%{arg.name}", str(arg.type)), makes=(arg.name,))
+        s.box(arg.name, "input", HOST, (f"%{arg.name}", str(arg.type)), makes=(arg.name,), source=arg)
     s.about = {str(a.topology): _about(program, a) for a in program.arenas}
     _walk(program.body, (), 1, s)
     for r in program.results:
@@ -49,11 +49,11 @@ def _walk(instructions: Iterable[Instruction], loops: Loops, count: int, s: Sket
     for i in instructions:
         match i:
             case Upload():
-                s.arrival(i.dst, i.src, _move(i, count), str(i.topology), loops)
+                s.arrival(i.dst, i.src, move_of(i, count), str(i.topology), loops)
             case Download():
-                s.arrival(i.dst, i.src, _move(i, count), HOST, loops)
+                s.arrival(i.dst, i.src, move_of(i, count), HOST, loops)
             case TransferPeer():
-                s.arrival(i.dst, i.src, _move(i, count), str(i.dst_topology), loops)
+                s.arrival(i.dst, i.src, move_of(i, count), str(i.dst_topology), loops)
             case Dispatch():
                 _op(i, i.op.name, i.inputs, i.outputs, i.types, str(i.topology), loops, count, s)
             case View():
@@ -100,7 +100,8 @@ def _loop_box(
         s.reads.append((stop, name, True))
 
 
-def _move(i: Upload | Download | TransferPeer, count: int) -> Move:
+def move_of(i: Upload | Download | TransferPeer, count: int) -> Move:
+    """A transfer that runs `count` times."""
     match i:
         case Upload():
             return Move("upload", i.dst, "", i.type.max_bytes, count, i)
@@ -119,7 +120,7 @@ def sketch_graph(graph: Graph) -> Sketch:
     s.params = {p.name: (p.name, p.type) for p in graph.params}
     for arg in graph.args:
         cluster = UNPLACED if arg.place is None else str(arg.place)
-        s.box(arg.name, "input", cluster, (f"%{arg.name}", str(arg.type)), makes=(arg.name,))
+        s.box(arg.name, "input", cluster, (f"%{arg.name}", str(arg.type)), makes=(arg.name,), source=arg)
     _walk_graph(graph, (), 1, s)
     for r in graph.results:
         s.box(f"result {r.name}", "output", UNPLACED, (f'result "{r.name}"',), reads=(r.value,))
