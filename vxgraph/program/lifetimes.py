@@ -14,8 +14,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from vxgraph.program.instructions import Emit, Instruction, Loop, Upload, View, flatten, label, reads, writes
+from vxgraph.program.instructions import (
+    Emit,
+    Instruction,
+    Loop,
+    Queued,
+    TransferPeer,
+    Upload,
+    View,
+    flatten,
+    label,
+    reads,
+    writes,
+)
 from vxgraph.program.model import Program, Slot
+from vxgraph.program.timeline import Timeline, loop_around
 from vxgraph.topology.ids import Topology
 
 
@@ -95,6 +108,29 @@ def live_bytes(program: Program) -> dict[Topology, tuple[Live, ...]]:
         at[min(life.first for life in lives)][kind] += nbytes
         at[max(life.last for life in lives) + 1][kind] -= nbytes
     return {t: tuple(_running(found[:count])) for t, found in changes.items()}
+
+
+def memory_over_time(timeline: Timeline, program: Program) -> dict[Topology, tuple[tuple[float, Live], ...]]:
+    """Each topology's bytes from a second on, where they change: those at the furthest position that has started.
+
+    What is alive is what the plan keeps, so this is the plan in time, whatever a kernel really touches.
+    """
+    live = live_bytes(program)
+    position = {i.name: at for at, (i, _) in enumerate(_walk(program)) if isinstance(i, Queued)}
+    loops = loop_around(program)
+    furthest: dict[Topology, tuple[tuple[str, int], int]] = {}
+    found: dict[Topology, list[tuple[float, Live]]] = {t: [(0.0, Live(0, 0))] for t in live}
+    for s in timeline.slices:
+        turn = (loops.get(s.instr.name, ""), s.step)
+        for t in {s.instr.topology, s.instr.dst_topology if isinstance(s.instr, TransferPeer) else s.instr.topology}:
+            before, at = furthest.get(t, (turn, 0))
+            at = max(position[s.instr.name], at if before == turn else 0)  # a step begins again at its loop's start
+            furthest[t] = (turn, at)
+            if found[t][-1][0] == s.start:
+                found[t].pop()
+            if not found[t] or live[t][at] != found[t][-1][1]:
+                found[t].append((s.start, live[t][at]))
+    return {t: tuple(samples) for t, samples in found.items()}
 
 
 def _running(changes: Iterable[list[int]]) -> Iterator[Live]:

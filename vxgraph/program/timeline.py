@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vxgraph.program.instructions import Download, Emit, Queued, flatten
+from vxgraph.program.instructions import Download, Emit, Loop, Queued, flatten
 from vxgraph.program.model import Program
 
 Source = Literal["predicted", "observed"]
@@ -67,6 +67,19 @@ class Timeline:
     slices: tuple[Slice, ...]
     sections: tuple[Section, ...]
     left_out: int
+
+
+def loop_around(program: Program) -> dict[str, str]:
+    """The innermost loop of each queued instruction that is in one, both by name."""
+    found: dict[str, str] = {}
+    around: list[str] = []
+    for instr, depth in flatten(program.body):
+        del around[depth:]
+        if isinstance(instr, Loop):
+            around.append(instr.name)
+        elif isinstance(instr, Queued) and around:
+            found[instr.name] = around[-1]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,27 @@ class Follower(Protocol):
 
 
 @runtime_checkable
+class Timed(Protocol):
+    """What a backend may be besides: one whose calls return before the work is done, and that knows when it ran.
+
+    Without this a trace has the host's times of the calls, which are right where a call returns when its work is done.
+    """
+
+    def start_timing(self, topologies: Sequence[Topology]) -> None:
+        """From now on events on these topologies keep when their work ran; nothing is under way there."""
+        ...
+
+    def stop_timing(self, topologies: Sequence[Topology]) -> None:
+        """No longer."""
+        ...
+
+    def times(self, event: Event) -> tuple[float, float]:
+        """Start and end of an event's work in seconds, as `time.perf_counter` counts them; asked once, when the event
+        has happened."""
+        ...
+
+
+@runtime_checkable
 class Recovers(Protocol):
     """What a backend may be besides: one that goes on after a call that ended half-way (Ctrl-C, a driver's error).
 

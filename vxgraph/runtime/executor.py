@@ -160,8 +160,8 @@ class Executor:
             block = self._body.block(run.execution.sizes)
             yield from self._steps(block, run, None)
             run.settle(block.tails)
-            results = self._results(run)
             self._end(run)
+            results = self._results(run)
         except BaseException as error:
             run.give_up(error)
             with suppress(Exception):
@@ -176,7 +176,9 @@ class Executor:
         for follower in self._followers:
             follower.begin(self.program, section)
         instructions = self.program.load if section == "load" else self.program.body
-        return Run(Execution(sizes, records_of(instructions)), preparer, given, count_all(self.backends))
+        run = Run(Execution(sizes, records_of(instructions)), preparer, given, count_all(self.backends))
+        self._watch.begin(run)
+        return run
 
     def _tell(self, step: Launch | Move) -> None:
         for follower in self._followers:
@@ -188,6 +190,7 @@ class Executor:
 
     def _end(self, run: Run) -> None:
         run.execution.counts = count_all(self.backends).since(run.before)
+        self._watch.end(run)
 
     def _steps(self, block: Block, run: Run, group: Emitted | None) -> Generator[Emitted, None, None]:
         """Walks a block. `group` collects what one step of a loop emits; without it, emits are handed over at once."""
@@ -215,14 +218,16 @@ class Executor:
         loop, record = step.instr, run.execution.records[step.index]
         run.settle(step.before)
         limit = loop.max_steps if loop.limit is None else min(loop.max_steps, int(run.host(loop.limit)))
-        done, stopped = 0, False
+        done, stopped, around = 0, False, run.step
         self._tell_loop(loop, "enter")
         while done < limit and not stopped:
             group: Emitted = {}
+            run.step, start = done, perf_counter()
             steady = done > 0 and not self._watch.everything
             block = self._batcher.block(step.block, run.execution.sizes) if steady else step.block
             yield from self._steps(block, run, group)
             run.settle(block.tails)
+            self._watch.stepped(loop, run, start)
             self._tell_loop(loop, "again")
             done += 1
             record.steps += 1
@@ -230,6 +235,7 @@ class Executor:
             if group:
                 yield group
         self._tell_loop(loop, "leave")
+        run.step = around
         record.count += 1
         run.made[loop.steps] = np.array(done, np.int32)
 

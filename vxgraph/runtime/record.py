@@ -13,6 +13,7 @@ from itertools import permutations
 from vxgraph.errors import ConformanceError
 from vxgraph.ir.types import Sizes
 from vxgraph.program.instructions import Instruction, Loop, Queued, View, flatten
+from vxgraph.program.timeline import Clock, Section
 from vxgraph.runtime.abi import Backend, Observation
 from vxgraph.topology.ids import Topology
 
@@ -67,6 +68,7 @@ class Traced:
     instr: Queued
     start: float  # seconds from the run's start
     seconds: float
+    step: int  # of the innermost loop; -1 outside
     observed: Observation
 
 
@@ -78,8 +80,11 @@ class Execution:
     records: list[Record]
     counts: Counts | None = None
     finished: bool = False
+    seconds: float = 0.0  # until the last of it was done
     trace: deque[Traced] = field(default_factory=lambda: deque[Traced](maxlen=TRACED))
     traced: int = 0  # including those that the trace no longer holds
+    sections: deque[Section] = field(default_factory=lambda: deque[Section](maxlen=TRACED))
+    clock: Clock = "host"  # who timed the trace
 
 
 def records_of(instructions: Iterable[Instruction]) -> list[Record]:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from vxgraph.errors import ConformanceError
+from vxgraph.program.chrome import chrome_trace
 from vxgraph.program.instructions import Dispatch, Download, Instruction, Loop, TransferPeer, Upload
 from vxgraph.program.model import Program
+from vxgraph.program.timeline import Timeline
 from vxgraph.runtime.abi import Observation
 from vxgraph.runtime.conformance import check_execution
 from vxgraph.runtime.record import Execution, Record, expected_counts
-from vxgraph.runtime.trace import chrome_trace
+from vxgraph.runtime.trace import timeline_of
 from vxgraph.topology.ids import Topology
 
 
@@ -136,9 +138,14 @@ class Report:
         check_execution(self.program.body, self.run)
         return True
 
+    def timeline(self) -> Timeline:
+        """When everything in the last run ran; RunError without a session with `trace=True`."""
+        return timeline_of(self.run)
+
     def chrome_trace(self) -> dict[str, Any]:
-        """The last run as Chrome trace events (chrome://tracing, Perfetto); needs a session with `trace=True`."""
-        return chrome_trace(self.program, self.devices, self.run)
+        """The same as Chrome trace events (chrome://tracing, Perfetto)."""
+        timeline = self.timeline()
+        return chrome_trace(timeline, self.program, self.devices, self.run.sizes if self.run else None)
 
     @property
     def _records(self) -> list[Record]:

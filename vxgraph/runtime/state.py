@@ -30,6 +30,7 @@ class Run:
     began: float = field(default_factory=perf_counter)
     made: dict[str, Array] = field(default_factory=dict[str, Array])  # host values that the run itself made
     events: dict[str, Event] = field(default_factory=dict[str, Event])
+    step: int = -1  # of the innermost loop that it is in
     over: bool = False
     cause: str = "an interrupt"
 

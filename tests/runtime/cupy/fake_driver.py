@@ -15,6 +15,7 @@ from collections import Counter
 from functools import wraps
 from inspect import isfunction
 from itertools import count
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -154,6 +155,17 @@ class FakeDriver:
     def event(self) -> int:
         return self._add(Event(self.device()))
 
+    def timer(self) -> int:
+        return self._add(Event(self.device(), timing=True))
+
+    def elapsed(self, start: int, end: int) -> float:
+        a, b = self._get(start, Event), self._get(end, Event)
+        if not (a.timing and b.timing) or a.device != b.device:
+            raise CudaError("cudaErrorInvalidResourceHandle: no timers of one device")
+        if not all(e.work is not None and e.work.done for e in (a, b)):
+            raise CudaError("cudaErrorNotReady")
+        return b.time - a.time
+
     def destroy_event(self, event: int) -> None:
         self._get(event, Event).destroyed = True
 
@@ -161,6 +173,8 @@ class FakeDriver:
         e, s = self._get(event, Event), self._get(stream, Stream)
         if e.device != s.device:
             raise CudaError("cudaErrorInvalidResourceHandle: an event of another device")
+        if e.timing:
+            self.queues.put(s, f"timer on stream {s.number}", lambda: setattr(e, "time", perf_counter()))
         e.work, e.capture, e.tails = s.last, s.capture, s.tails
 
     def stream_wait(self, stream: int, event: int) -> None:

@@ -66,6 +66,8 @@ class Event:
     work: Work | None = None
     capture: Capture | None = None
     tails: tuple[Work, ...] = ()
+    timing: bool = False
+    time: float = 0.0  # when it happened, of one that is a timer
     destroyed: bool = False
 
 

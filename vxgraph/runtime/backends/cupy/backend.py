@@ -23,9 +23,10 @@ from vxgraph.errors import BindError, RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
+from vxgraph.runtime.backends.cupy import timing
 from vxgraph.runtime.backends.cupy.capture import capture
 from vxgraph.runtime.backends.cupy.device import FAULT_BYTES, Block, HandleRecord, Ordinal, Pinned, State, on
-from vxgraph.runtime.backends.cupy.driver import Driver, Pointer, Stream, cuda_driver
+from vxgraph.runtime.backends.cupy.driver import CudaEvent, Driver, Pointer, Stream, cuda_driver
 from vxgraph.runtime.backends.cupy.launch import Launcher
 from vxgraph.runtime.backends.cupy.objects import Buffer, Captured, Event, Kernel, Tensor
 from vxgraph.runtime.backends.cupy.peer import Mode, Peers, bytes_at, settle
@@ -163,13 +164,14 @@ class CupyBackend:
         self._match(into, array.shape, array.dtype, f"upload to {topology}")
         host = np.ascontiguousarray(array)
         self._wait_for(after, state.copy)
+        began = timing.mark(self._driver, state, state.copy)
         if into.nbytes:
             if not self._driver.pageable(host.ctypes.data):
                 host = host.copy()
             with on(self._driver, state.ordinal.ordinal):
                 self._driver.copy(into.pointer, host.ctypes.data, into.nbytes, state.copy)
         self._moved[None, topology] += into.nbytes
-        return Event(state, state.copy, (into.pointer,))
+        return self._timed(Event(state, state.copy, (into.pointer,)), began)
 
     def download(self, tensor: Tensor, topology: Topology, *, out: Array, after: Sequence[Event] = ()) -> Event:
         """Through pinned memory, so that the stream is not held up; `out` is filled when the event is waited for."""
@@ -177,8 +179,9 @@ class CupyBackend:
         self._match(tensor, out.shape, out.dtype, f"download from {topology}")
         self._wait_for(after, state.copy)
         self._moved[topology, None] += tensor.nbytes
+        began = timing.mark(self._driver, state, state.copy)
         if not tensor.nbytes:
-            return Event(state, state.copy, (tensor.pointer,))
+            return self._timed(Event(state, state.copy, (tensor.pointer,)), began)
         pinned = state.ordinal.staging(tensor.nbytes)
         with on(self._driver, state.ordinal.ordinal):
             self._driver.copy(pinned.address, tensor.pointer, tensor.nbytes, state.copy)
@@ -188,7 +191,7 @@ class CupyBackend:
             out[...] = raw.view(out.dtype).reshape(out.shape)
             state.ordinal.give_back(pinned)
 
-        return Event(state, state.copy, (tensor.pointer,), arrive)
+        return self._timed(Event(state, state.copy, (tensor.pointer,), arrive), began)
 
     def transfer_peer(
         self,
@@ -210,9 +213,10 @@ class CupyBackend:
             raise RunError(f"{where}: asked for {nbytes} bytes of a tensor of {src.nbytes} bytes")
         self._match(into, src.shape, src.dtype.numpy, where)
         self._wait_for(after, source.copy)
+        began = timing.mark(self._driver, source, source.copy)
         self.peers.copy(source, src.pointer, target, into.pointer, nbytes)
         self._moved[src_topology, dst_topology] += nbytes
-        return Event(source, source.copy, (into.pointer,))
+        return self._timed(Event(source, source.copy, (into.pointer,)), began)
 
     # Work.
 
@@ -244,9 +248,10 @@ class CupyBackend:
                 self._driver.launch_graph(kernel.graph, state.compute)
                 state.dispatches += len(kernel.bound)
                 return Event(state, state.compute, kernel.touched, ran=True)
+            began = timing.mark(self._driver, state, state.compute)
             self._launcher.run(self._driver, kernel, ins, outs, sizes, state.compute)
         state.dispatches += 1
-        return Event(state, state.compute, tuple(t.pointer for t in outs), ran=True)
+        return self._timed(Event(state, state.compute, tuple(t.pointer for t in outs), ran=True), began)
 
     def batch(
         self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
@@ -264,6 +269,24 @@ class CupyBackend:
         return captured
 
     # Waiting and observing.
+
+    def start_timing(self, topologies: Sequence[Topology]) -> None:
+        """Timers before and after all work on these topologies; see timing.py for how far they can be trusted."""
+        timing.start(self._driver, [self._state(t) for t in topologies])
+
+    def stop_timing(self, topologies: Sequence[Topology]) -> None:
+        """No more timers."""
+        timing.stop([self._state(t) for t in topologies])
+
+    def times(self, event: Event) -> tuple[float, float]:
+        """What its timers say."""
+        return timing.times(self._driver, event)
+
+    def _timed(self, event: Event, began: CudaEvent | None) -> Event:
+        if began is not None:
+            ended = timing.mark(self._driver, event.state, event.stream)
+            event.span = None if ended is None else (began, ended)
+        return event
 
     def wait(self, event: Event) -> None:
         """Waits for the event's stream as it is now; fills downloads, and raises what kernels complained of."""

@@ -147,6 +147,15 @@ class Block:
     nbytes: int
 
 
+@dataclass(slots=True)
+class Origin:
+    """A timer of a topology's, and when it was, as `time.perf_counter` counts (see timing.py)."""
+
+    state: State
+    timer: CudaEvent
+    at: float
+
+
 class State:
     """One topology on its ordinal."""
 
@@ -162,6 +171,8 @@ class State:
         self.in_flight: list[
             tuple[State, CudaEvent, State, CudaEvent, Pinned]
         ] = []  # staged transfers, not yet settled
+        self.origin: Origin | None = None  # while it is timed
+        self.timers: list[CudaEvent] = []  # that nothing uses
         self._events: list[CudaEvent] = []  # that nothing uses
         self._every_event: list[CudaEvent] = []
         self._workspace: Any = None
@@ -211,6 +222,14 @@ class State:
             self._every_event.append(self.driver.event())
         return self._every_event[-1]
 
+    def timer(self) -> CudaEvent:
+        """A timer that nothing uses."""
+        if self.timers:
+            return self.timers.pop()
+        with on(self.driver, self.ordinal.ordinal):
+            self._every_event.append(self.driver.timer())
+        return self._every_event[-1]
+
     def forget_faults(self) -> None:
         """Takes back what kernels complained of."""
         with on(self.driver, self.ordinal.ordinal):
@@ -247,5 +266,7 @@ class State:
             self.blocks.clear()
             self._workspace = self._error_memory = None
         self._events.clear()
+        self.timers.clear()
+        self.origin = None
         self.lanes.clear()
         self.unused.clear()

@@ -74,8 +74,16 @@ class Driver(Protocol):
         """An event without timing on the current device."""
         ...
 
+    def timer(self) -> CudaEvent:
+        """An event that keeps when it happened, on the current device."""
+        ...
+
+    def elapsed(self, start: CudaEvent, end: CudaEvent) -> float:
+        """Seconds between two timers of one device that have happened; negative where `end` was first."""
+        ...
+
     def destroy_event(self, event: CudaEvent) -> None:
-        """Gives an event back."""
+        """Gives an event or a timer back."""
         ...
 
     def record(self, event: CudaEvent, stream: Stream) -> None:
@@ -201,6 +209,7 @@ _COPY_DEFAULT = 4  # the driver infers the direction from the addresses
 _UNREGISTERED = 0  # cudaMemoryType: host memory that CUDA does not know
 _DEVICE_TYPES = (2, 3)  # cudaMemoryType: device, managed
 _NON_BLOCKING = 1
+_TIMING = 0
 _NO_TIMING = 2
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _FREE_SHARED = 48 << 10  # bytes that every function may use
@@ -286,6 +295,14 @@ class CudaDriver:
     def event(self) -> CudaEvent:
         """cudaEventCreateWithFlags."""
         return int(self._rt.eventCreateWithFlags(_NO_TIMING))
+
+    def timer(self) -> CudaEvent:
+        """cudaEventCreateWithFlags."""
+        return int(self._rt.eventCreateWithFlags(_TIMING))
+
+    def elapsed(self, start: CudaEvent, end: CudaEvent) -> float:
+        """cudaEventElapsedTime, in milliseconds of 32 bits."""
+        return float(self._rt.eventElapsedTime(start, end)) * 1e-3
 
     def destroy_event(self, event: CudaEvent) -> None:
         """cudaEventDestroy."""

@@ -10,7 +10,7 @@ from vxgraph.errors import RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import DType, Sizes
 from vxgraph.runtime.backends.cupy.device import State
-from vxgraph.runtime.backends.cupy.driver import Pointer, Stream
+from vxgraph.runtime.backends.cupy.driver import CudaEvent, Pointer, Stream
 from vxgraph.runtime.backends.cupy.kernels.launch import Planner
 
 
@@ -57,9 +57,9 @@ class Event(Opaque):
     """A point in a stream. The CUDA event behind it is recorded when somebody first waits: later on the same stream,
     so it covers the work all the same, and most instructions never need one. `touched` are addresses that the work
     wrote (a download: read); `ran` says that it was a kernel's; `arrive` is what the host does once it has happened;
-    `happened` says that it has."""
+    `happened` says that it has; `span` are timers before and after the work, where it is timed."""
 
-    __slots__ = ("arrive", "happened", "ran", "state", "stream", "touched")
+    __slots__ = ("arrive", "happened", "ran", "span", "state", "stream", "touched")
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Event(Opaque):
         self.ran = ran
         self.arrive = arrive
         self.happened = False
+        self.span: tuple[CudaEvent, CudaEvent] | None = None
 
     def __repr__(self) -> str:
         return f"an event of {self.state.topology}"
