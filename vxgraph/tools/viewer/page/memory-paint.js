@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const vxg = (window.vxg = window.vxg || {});
-  const { fit, widthOf, count } = vxg.plot;
+  const { fit, widthOf, count, ticks: roundIn, inkOn } = vxg.plot;
   const { BOX, STRIP, REGION } = vxg.plan;
   const FONT = "11px system-ui, sans-serif";
   const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -97,7 +97,7 @@
     }
     for (const [slot, i, x, y, width, height] of big) {
       if (hatches[slot.kind]) fillWith(pen, hatches[slot.kind], x, y, width, height);
-      if (height >= 13 && width >= 24) label(pen, colours, fills, slot, dim && !marked.has(i), x, y, width, height);
+      if (height >= 13 && width >= 24) label(pen, fills[slot.kind], slot, dim && !marked.has(i), x, y, width, height);
     }
     pen.globalAlpha = 1;
     outline(view, pen, box);
@@ -109,13 +109,13 @@
   }
 
   /** The name on a plate of the slot's own colour, so that strokes do not cross it. */
-  function label(pen, colours, fills, slot, dim, x, y, width, height) {
+  function label(pen, fill, slot, dim, x, y, width, height) {
     const words = fit(pen, slot.value, width - 8);
     if (!words) return;
     pen.globalAlpha = dim ? 0.45 : 1;
     const middle = y + Math.min(height / 2, 40);
-    fillWith(pen, fills[slot.kind], x + 2, middle - 6, widthOf(pen, words) + 5, 12);
-    text(pen, colours.onfill, words, x + 4, middle + 0.5);
+    fillWith(pen, fill, x + 2, middle - 6, widthOf(pen, words) + 5, 12);
+    text(pen, inkOn(fill), words, x + 4, middle + 0.5);
   }
 
   function cut([x, y, width, height], box) {
@@ -172,8 +172,7 @@
 
   /** Ticks count from the region's start where that is not 0, with a + before them. */
   function paintTicks(view, pen, box, region, top, bottom) {
-    const { part } = view.scale;
-    const at = (y) => part.invert(view.y.lo + ((box.bottom - y) / (box.bottom - box.top)) * view.y.length);
+    const at = (y) => view.scale.address(view.y.lo + ((box.bottom - y) / (box.bottom - box.top)) * view.y.length);
     const [lo, hi] = [Math.max(region.lo, at(bottom)) - region.lo, Math.min(region.hi, at(top)) - region.lo];
     const step = stepOf(hi - lo, bottom - top);
     for (let tick = Math.ceil(lo / step) * step; tick <= hi; tick += step) {
@@ -203,7 +202,7 @@
     const { colours, x, data } = view;
     line(pen, colours.line, box.left, box.bottom + 0.5, box.right, box.bottom + 0.5);
     const each = (box.right - box.left) / x.length;
-    const ticks = d3.ticks(x.lo, x.hi, Math.max(2, (box.right - box.left) / 110)).filter(Number.isInteger);
+    const ticks = roundIn(x.lo, x.hi, Math.max(2, (box.right - box.left) / 110)).filter(Number.isInteger);
     for (const tick of ticks) {
       const at = Math.round(view.px(tick)) + 0.5;
       line(pen, colours.line, at, box.bottom, at, box.bottom + 4);
@@ -256,6 +255,6 @@
     const words = `peak ${app.bytes(plan.total[plan.peak])}`;
     const right = at + widthOf(pen, words) + 8 > box.right;
     fillWith(pen, colours.accent, right ? at - widthOf(pen, words) - 9 : at, BOX.top - STRIP, widthOf(pen, words) + 9, 14);
-    text(pen, colours.onaccent, words, right ? at - 5 : at + 5, BOX.top - STRIP + 7.5, right ? "right" : "left");
+    text(pen, inkOn(colours.accent), words, right ? at - 5 : at + 5, BOX.top - STRIP + 7.5, right ? "right" : "left");
   }
 })();

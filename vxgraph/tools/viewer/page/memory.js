@@ -77,7 +77,7 @@
       const buttons = zoomButtons(this.made, () => [this.x, this.y]);
       const scale = choice("Addresses", modes, this.mode, (mode) => this.chooseMode(mode));
       scale.id = "memory-mode";
-      this.bar.replaceChildren(this.placeMenu(), scale, legend, buttons);
+      this.bar.replaceChildren(this.placeMenu(), scale, buttons, legend);
     }
 
     offers(mode, names) {

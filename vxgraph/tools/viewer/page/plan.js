@@ -109,8 +109,14 @@
       domain.push(region.hi);
       range.push(range[i] + weights[i] / all);
     });
-    const part = d3.scaleLinear(domain, range);
-    return { part, regions: regions.map((region, i) => ({ ...region, from: range[i], to: range[i + 1] })) };
+    const piece = (along, value) => Math.max(0, along.findLastIndex((one, i) => one <= value && i < along.length - 1));
+    const through = (from, to, value) => {
+      const i = piece(from, value);
+      return to[i] + ((value - from[i]) / (from[i + 1] - from[i])) * (to[i + 1] - to[i]);
+    };
+    const part = (address) => through(domain, range, address);
+    const address = (value) => through(range, domain, value);
+    return { part, address, regions: regions.map((region, i) => ({ ...region, from: range[i], to: range[i + 1] })) };
   }
 
   vxg.plan = { plansOf, ownersAt, addresses, positions, REGION, KINDS, BOX, STRIP };

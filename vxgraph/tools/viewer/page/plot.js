@@ -195,13 +195,35 @@
     return keep >= 3 ? `${text.slice(0, keep)}\u2026` : "";
   }
 
-  const colours = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const COLOURS = { ink: "--text", muted: "--muted", ground: "--bg", panel: "--surface", line: "--line-2", accent: "--accent" };
+  const MORE = { band: "--vx-band", hatch: "--vx-hatch", peer: "--wire-peer", host: "--wire-host" };
   /** The page's colours by what they are for, read once per theme. */
   function palette() {
-    const names = ["ink", "muted", "ground", "panel", "line", "accent", "onaccent", "onfill", "hatch", "band", "transfer"];
-    const found = Object.fromEntries(names.map((name) => [name, colours(`--vx-${name}`)]));
-    found.ops = Array.from({ length: 10 }, (_, i) => colours(`--vx-op-${i}`));
-    return found;
+    const named = Object.entries({ ...COLOURS, ...MORE }).map(([use, name]) => [use, css(name)]);
+    return { ...Object.fromEntries(named), ops: Array.from({ length: 10 }, (_, i) => css(`--vx-op-${i}`)) };
+  }
+
+  const inks = new Map();
+  /** Black or white, whichever is read better on `#rrggbb`. */
+  function inkOn(fill) {
+    if (!inks.has(fill)) inks.set(fill, luminance(fill) > 0.2 ? "#0d1117" : "#ffffff");
+    return inks.get(fill);
+  }
+  /** WCAG 2.2's relative luminance. */
+  function luminance(fill) {
+    const parts = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16) / 255);
+    const [red, green, blue] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  }
+
+  /** Round numbers in [lo, hi], about `wanted` of them. */
+  function ticks(lo, hi, wanted) {
+    const raw = (hi - lo) / wanted;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((times) => times * power >= raw * 0.999);
+    const first = Math.ceil(lo / step);
+    return Array.from({ length: Math.max(0, Math.floor(hi / step) - first + 1) }, (_, i) => (first + i) * step);
   }
 
   const STROKES = {
@@ -251,6 +273,6 @@
 
   vxg.views = vxg.views || {};
   vxg.plot = {
-    el, choice, Span, surface, navigate, zoomButtons, fit, widthOf, palette, hatch, empty, count, plural, named, boxesOf,
+    el, choice, Span, surface, navigate, zoomButtons, fit, widthOf, palette, inkOn, ticks, hatch, empty, count, plural, named, boxesOf,
   };
 })();

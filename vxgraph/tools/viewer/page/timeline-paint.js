@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const vxg = (window.vxg = window.vxg || {});
-  const { fit, widthOf } = vxg.plot;
+  const { fit, widthOf, ticks: roundIn, inkOn } = vxg.plot;
   const { firstAfter } = vxg.lanes;
   const FONT = "11px system-ui, sans-serif";
   const BOLD = "600 12px system-ui, sans-serif";
@@ -116,11 +116,12 @@
 
   function paintSlice(view, pen, row, slice, x, y, right, height) {
     const gap = right - x > 5 ? 1 : 0;
-    fill(pen, view.colourOf(row.made, slice), x, y, right - x - gap, height);
+    const colour = view.colourOf(row.made, slice);
+    fill(pen, colour, x, y, right - x - gap, height);
     const room = right - x - 8;
     if (room < 16) return;
     const words = fit(pen, view.nameOf(row.made, slice), room);
-    if (words) text(pen, view.colours.onfill, words, x + 4, y + height / 2 + 0.5);
+    if (words) text(pen, inkOn(colour), words, x + 4, y + height / 2 + 0.5);
   }
 
   /** What is selected over a veil on all the rest; what is under the pointer with an outline. */
@@ -170,7 +171,7 @@
   function paintAxis(view, pen, box) {
     const { x, colours } = view;
     fill(pen, colours.ground, LEFT, 0, box.right - LEFT, TOP);
-    const ticks = d3.ticks(x.lo, x.hi, Math.max(2, (box.right - LEFT) / 110));
+    const ticks = roundIn(x.lo, x.hi, Math.max(2, (box.right - LEFT) / 110));
     const step = ticks.length > 1 ? ticks[1] - ticks[0] : x.length;
     const [unit, scale] = UNITS.find(([, size]) => x.hi >= size) ?? UNITS[3];
     const digits = Math.max(0, Math.min(12, Math.ceil(-Math.log10(step / scale) - 1e-6)));

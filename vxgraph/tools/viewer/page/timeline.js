@@ -91,8 +91,10 @@
       const legend = el("span", { class: "vx-legend", "aria-label": "Colours of ops" });
       for (const [op, colour] of this.ops.slice(0, 7)) legend.append(key(op, `var(--vx-op-${colour})`));
       if (this.ops.length > 7) legend.append(el("span", {}, `and ${plural(this.ops.length - 7, "more op")}`));
-      if (this.data.moves.length) legend.append(key("transfer", "var(--vx-transfer)"));
-      this.bar.replaceChildren(modes, legend, zoomButtons(this.made, () => [this.x]));
+      const kinds = new Set(this.data.moves.map(({ kind }) => (kind === "peer" ? "peer" : "host")));
+      if (kinds.has("peer")) legend.append(key("transfer between devices", "var(--wire-peer)"));
+      if (kinds.has("host")) legend.append(key("upload or download", "var(--wire-host)"));
+      this.bar.replaceChildren(modes, zoomButtons(this.made, () => [this.x]), legend);
     }
 
     /** How long it takes, how good the prediction was, and what is not drawn. */
@@ -135,7 +137,8 @@
 
     colourOf(made, slice) {
       const [, , , kind, index] = made.timeline.slices[slice];
-      return kind === "m" ? this.colours.transfer : this.colours.ops[this.opColour.get(this.data.boxes[index].op)];
+      if (kind === "m") return this.data.moves[index].kind === "peer" ? this.colours.peer : this.colours.host;
+      return this.colours.ops[this.opColour.get(this.data.boxes[index].op)];
     }
 
     nameOf(made, slice) {
