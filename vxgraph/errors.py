@@ -79,7 +79,19 @@ class ProgramError(VxError):
 
 
 class AdmissionError(VxError):
-    """The program does not fit the machine."""
+    """The program does not fit the machine. The first `len(rows)` details are its table, and `rows` that table's cells,
+    for those who lay it out anew."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        loc: Loc | None = None,
+        details: tuple[str, ...] = (),
+        rows: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        super().__init__(message, loc=loc, details=details)
+        self.rows = rows
 
 
 class BindError(VxError):

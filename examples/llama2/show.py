@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
+from rich.text import Text
 
 import vxgraph as vx
 from examples.llama2.generate import Generation
@@ -23,10 +24,10 @@ def summary(session: vx.Session, generation: Generation) -> Iterator[RenderableT
     yield ""
     yield speed(generation)
     yield ""
-    yield placement_summary(session)
+    yield placement_summary(session.report)
     yield ""
     yield from handover(session.report)
-    yield "the run conforms to the plan: places, counts and bytes were observed, and are as planned"
+    yield Text("the run conforms to the plan: places, counts and bytes were observed, and are as planned", "green")
 
 
 def speed(generation: Generation) -> str:

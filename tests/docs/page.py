@@ -25,6 +25,7 @@ from typing import Any
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 VXGRAPH = (sys.executable, "-c", "from vxgraph.tools.cli import main; main()")
+TIME = re.compile(r"(?=.{8}$)[ 0-9.]+ [num]?s$", re.MULTILINE)  # the end of a table's row
 WIDTH = "120"  # columns that the command line may use
 
 
@@ -61,7 +62,8 @@ class Player:
             case ["python"]:
                 self.printed = self.run(body, line)
             case ["console"]:
-                return "".join(console(part) for part in re.findall(r"^\$ .*\n", body, re.MULTILINE))
+                parts = re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", body, re.MULTILINE)
+                return "".join(console(*part.split("\n", 1)) for part in parts)
             case _:
                 pass  # a grammar, say: nothing runs
         return body
@@ -81,8 +83,8 @@ class Player:
             )
 
 
-def console(line: str) -> str:
-    """A `$ vxgraph ...` line and what it printed, errors included."""
+def console(line: str, before: str) -> str:
+    """A `$ vxgraph ...` line and what it printed, errors included; a run's times are those of the page."""
     program, *arguments = shlex.split(line.removeprefix("$ "))
     if program != "vxgraph":
         sys.exit(f"a console block runs vxgraph only, found {line!r}")
@@ -91,7 +93,17 @@ def console(line: str) -> str:
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
     )
-    return line + tidy(done.stdout)
+    printed = tidy(done.stdout)
+    return f"{line}\n{with_times_of(before, printed) if arguments[0] == 'run' else printed}"
+
+
+def with_times_of(before: str, printed: str) -> str:
+    """What a run printed with the times that the page shows: they are another machine's, on another day."""
+    times = TIME.findall(before)
+    if len(times) != len(TIME.findall(printed)):
+        return printed
+    shown = iter(times)
+    return TIME.sub(lambda _: next(shown), printed)
 
 
 def tidy(text: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from vxgraph.errors import AdmissionError
 from vxgraph.ir.types import Dim, describe_dim, f32
@@ -63,21 +63,25 @@ def admit(program: Program) -> None:
     full = [use for use in program.memories if use.headroom < 0]
     if not full:
         return
-    details = [*table(program.memories)]
+    rows = table_rows(program.memories)
+    details = list(_aligned(rows))
     for use in full:
         details += _owners(program, use)
-    raise AdmissionError(f"{program.name} does not fit {program.machine}", details=tuple(details))
+    raise AdmissionError(f"{program.name} does not fit {program.machine}", details=tuple(details), rows=rows)
 
 
-def table(uses: Sequence[MemoryUse]) -> list[str]:
-    """The admission table, in aligned columns."""
-    rows = [HEADER, *(cells(use) for use in uses)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADER))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+def table_rows(uses: Iterable[MemoryUse]) -> tuple[tuple[str, ...], ...]:
+    """The admission table: its head, and the cells of each memory."""
+    return (HEADER, *map(_cells, uses))
 
 
-def cells(use: MemoryUse) -> tuple[str, ...]:
-    """One row of the table as text."""
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+
+
+def _cells(use: MemoryUse) -> tuple[str, ...]:
     sizes = (use.params, use.kv, use.activations, use.staging, use.reserved, use.peak, use.capacity, use.headroom)
     return (use.memory, ", ".join(map(str, use.topologies)) or "staging", *map(show_bytes, sizes))
 

@@ -18,7 +18,7 @@ from typing import ParamSpec
 import typer
 
 from vxgraph.errors import VxError
-from vxgraph.tools.plain import plain_lines
+from vxgraph.tools.messages import show_error
 
 REFUSED = 1
 INTERNAL = 3
@@ -39,7 +39,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except VxError as error:
-            typer.echo(f"error: {plain_lines(str(error))}", err=True)
+            show_error(error)
             raise typer.Exit(REFUSED) from None
         except MemoryError:
             typer.echo("error: this host has not the memory for what is asked; make it smaller", err=True)

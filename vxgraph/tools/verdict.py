@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vxgraph.errors import AdmissionError, GraphError, TextError, VxError
-from vxgraph.program.admission import admit, table
+from vxgraph.program.admission import admit
 from vxgraph.program.compile import Mode
 from vxgraph.program.model import MemoryUse, Program
 from vxgraph.tools.prices import BillRow, Priced, bill, price, sections, show_place
@@ -55,8 +55,7 @@ def judge(target: Target, machine: Machine, place: Mode) -> Verdict:
     try:
         admit(program)
     except AdmissionError as error:
-        advice = error.details[len(table(program.memories)) :]
-        return Verdict(machine, program, AdmissionError(error.message), advice, priced)
+        return Verdict(machine, program, AdmissionError(error.message), error.details[len(error.rows) :], priced)
     return Verdict(machine, program, None, (), priced)
 
 

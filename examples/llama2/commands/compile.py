@@ -20,7 +20,8 @@ from examples.llama2.commands.options import (
 from examples.llama2.generate import max_len_of, max_prompt_of, plan
 from examples.llama2.models import config_of
 from vxgraph.tools.exits import guarded
-from vxgraph.tools.tables import memory_table, show
+from vxgraph.tools.tables import memory_table
+from vxgraph.tools.terminal import show
 
 
 @guarded
@@ -51,4 +52,5 @@ def compile(
         memory_table(program.memories),
         program.digest,
         f"written: {output}",
+        places=program.topologies,
     )

@@ -35,7 +35,7 @@ from vxgraph.tools.exits import guarded
 from vxgraph.tools.files import write_text
 from vxgraph.tools.plain import plain_text
 from vxgraph.tools.progress import upload_progress
-from vxgraph.tools.tables import show
+from vxgraph.tools.terminal import show
 
 STDIN = "-"
 
@@ -106,7 +106,7 @@ def generate(
         session.report.conforms()
         if trace is not None:
             write_text(trace, json.dumps(session.report.chrome_trace()))
-        show(*summary(session, generation), stderr=True)
+        show(*summary(session, generation), stderr=True, places=planned.topologies)
 
 
 @dataclass(frozen=True, slots=True)

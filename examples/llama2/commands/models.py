@@ -12,7 +12,8 @@ from examples.llama2.config import PRESETS, LlamaConfig, param_shapes
 from examples.llama2.fetch import MODELS, locate
 from examples.llama2.fetch import fetch as fetch_model
 from vxgraph.tools.exits import guarded
-from vxgraph.tools.tables import plain_table, show
+from vxgraph.tools.tables import plain_table
+from vxgraph.tools.terminal import show
 
 
 @guarded

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from vxgraph.program.admission import show_bytes
@@ -16,8 +17,9 @@ from vxgraph.tools.commands.options import PlaceOption, SetOption, TargetArgumen
 from vxgraph.tools.exits import REFUSED, guarded
 from vxgraph.tools.plain import plain, plain_lines
 from vxgraph.tools.prices import Priced, bill, largest, sections, show_seconds
-from vxgraph.tools.tables import bill_table, edge_table, memory_table, show
+from vxgraph.tools.tables import bill_table, edge_table, memory_table
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show
 from vxgraph.tools.verdict import Verdict, judge
 from vxgraph.topology.load import load_machine
 
@@ -45,7 +47,8 @@ def check(
     if as_json:
         typer.echo(json.dumps({"target": target, "machines": [v.as_json() for v in verdicts]}, indent=2))
     else:
-        show(*(part for verdict in verdicts for part in _parts(verdict)))
+        for verdict in verdicts:
+            show(*_parts(verdict), places=() if verdict.program is None else verdict.program.topologies)
     if any(v.refusal for v in verdicts):
         raise typer.Exit(REFUSED)
 
@@ -59,7 +62,7 @@ def _parts(verdict: Verdict) -> Iterator[RenderableType]:
         )
     if verdict.program is not None:
         yield memory_table(verdict.program.memories)
-        yield from (f"  {plain(line)}" for line in verdict.advice)
+        yield from (Padding(plain(line), (0, 0, 0, 2)) for line in verdict.advice)
         yield ""
         yield from _bill(verdict.priced)
     yield ""

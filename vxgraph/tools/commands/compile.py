@@ -13,8 +13,9 @@ from vxgraph.tools.commands.options import PlaceOption, SetOption, TargetArgumen
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.plain import plain
 from vxgraph.tools.prices import peer_bytes
-from vxgraph.tools.tables import memory_table, show
+from vxgraph.tools.tables import memory_table
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show
 from vxgraph.topology.load import load_machine
 
 
@@ -43,6 +44,7 @@ def compile(
         memory_table(program.memories),
         program.digest,
         *([] if output is None else [f"written: {output}"]),
+        places=program.topologies,
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from rich.table import Table
 
 from vxgraph.program.admission import show_bytes
 from vxgraph.runtime.abi import Backend
 from vxgraph.runtime.binding import find_backends
 from vxgraph.tools.exits import guarded
-from vxgraph.tools.tables import plain_table, show
+from vxgraph.tools.tables import plain_table
+from vxgraph.tools.terminal import Fitting, show
 from vxgraph.topology.load import load_machine, shipped_machines
 
 
@@ -18,7 +21,7 @@ def devices() -> None:
 
     Example: vxgraph devices
     """
-    show(_devices(find_backends()), "", _machines())
+    show(_devices(find_backends()), "", Fitting((_machines(", "), _machines(",\n"))))
 
 
 def _devices(backends: dict[str, Backend]) -> Table:
@@ -32,10 +35,23 @@ def _devices(backends: dict[str, Backend]) -> Table:
     return table
 
 
-def _machines() -> Table:
+def _machines(between: str) -> Table:
     table = plain_table("machine", "places", "memories")
     for name in shipped_machines():
         machine = load_machine(name)
-        memories = ", ".join(f"{m.name} {show_bytes(m.capacity)}" for m in machine.memories)
-        table.add_row(name, ", ".join(map(str, machine.topologies)), memories)
+        kinds = groupby(machine.topologies, lambda t: str(t).partition(":")[0])
+        alike = groupby(machine.memories, lambda m: m.capacity)
+        memories = between.join(_memories(capacity, [m.name for m in held]) for capacity, held in alike)
+        table.add_row(name, ", ".join(_range([str(t) for t in held]) for _, held in kinds), memories)
     return table
+
+
+def _memories(capacity: int, names: list[str]) -> str:
+    return f"{_range(names)} {show_bytes(capacity)}{' each' if len(names) > 1 else ''}"
+
+
+def _range(names: list[str]) -> str:
+    """`gpu:0 and gpu:1`, and `gpu:0 to gpu:7` where three and more are numbered in a row."""
+    stem = names[0].rstrip("0123456789")
+    in_a_row = names == [f"{stem}{k}" for k in range(len(names))]
+    return f"{names[0]} to {names[-1]}" if in_a_row and len(names) > 2 else " and ".join(names)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.table import Column, Table
+from rich.text import Text
 
 from vxgraph.tools.commands.options import MachineOption, PlaceOption, SetOption, TargetArgument, machine_of
 from vxgraph.tools.exits import guarded
-from vxgraph.tools.explain import explainer
+from vxgraph.tools.explain import Row, explainer
 from vxgraph.tools.plain import plain
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show
+
+LABEL = 11  # columns
 
 
 @guarded
@@ -28,6 +34,16 @@ def explain(
     Example: vxgraph explain mlp.py:mlp silu -m h200-x2
     """
     opened, found = open_target(target, settings or ()), machine_of(machine)
-    for label, text in explainer(opened.build(found), found, place).explain(name):
-        line = plain(text)
-        typer.echo(f"  {label:9} {line}" if label or not line.startswith("%") else line)
+    story = explainer(opened.build(found), found, place)
+    show(*map(_row, story.explain(name)), places=story.program.topologies)
+
+
+def _row(row: Row) -> RenderableType:
+    """A label and what it labels, in a column of its own; what the value is, at the margin."""
+    label, line = row[0], plain(row[1])
+    if not label and line.startswith("%"):
+        return line
+    grid = Table.grid(Column(width=LABEL), Column(overflow="fold"), padding=(0, 1, 0, 0), pad_edge=False)
+    grid.highlight = True
+    grid.add_row(Text(f"  {label}", "bold"), line)
+    return grid

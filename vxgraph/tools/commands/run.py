@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from vxgraph.ir.types import Array
 from vxgraph.program.admission import admit
@@ -31,8 +32,9 @@ from vxgraph.tools.feed import Feed, feed
 from vxgraph.tools.files import write_arrays, write_text
 from vxgraph.tools.plain import plain
 from vxgraph.tools.progress import upload_progress
-from vxgraph.tools.tables import placement_summary, plain_table, show
+from vxgraph.tools.tables import placement_summary, plain_table
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show
 
 SHOWN_ELEMENTS = 6
 
@@ -85,7 +87,7 @@ def run(
             write_text(trace, json.dumps(session.report.chrome_trace()))
         if output is not None:
             write_arrays(output, results)
-        show(*_parts(session, results, given), *_written(trace, output))
+        show(*_parts(session, results, given), *_written(trace, output), places=program.topologies)
 
 
 def _parts(session: Session, results: Mapping[str, Array], given: Feed) -> Iterator[RenderableType]:
@@ -96,9 +98,9 @@ def _parts(session: Session, results: Mapping[str, Array], given: Feed) -> Itera
     yield _results(results)
     yield from (f"loop %{loop}: {steps} steps" for loop, steps in session.report.steps.items())
     yield ""
-    yield placement_summary(session)
+    yield placement_summary(session.report)
     yield ""
-    yield "the run is the plan: places, counts and bytes were observed, and are as planned"
+    yield Text("the run is the plan: places, counts and bytes were observed, and are as planned", "green")
 
 
 def _results(results: Mapping[str, Array]) -> Table:

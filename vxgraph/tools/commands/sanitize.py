@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from vxgraph.runtime.backends.sanitizer.sanitize import sanitize as run_orders
 from vxgraph.tools.commands.options import (
@@ -20,8 +21,8 @@ from vxgraph.tools.commands.options import (
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.feed import feed
 from vxgraph.tools.progress import order_progress
-from vxgraph.tools.tables import show
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show
 
 
 @guarded
@@ -47,4 +48,4 @@ def sanitize(
     given = feed(program, inputs=inputs, params=params, sizes=size or (), seed=seed)
     with order_progress() as progress:
         found = run_orders(program, given.args, given.params, orders=orders, seed=seed, progress=progress)
-    show(*([given.drawn] if given.drawn else []), str(found))
+    show(*([given.drawn] if given.drawn else []), Text(str(found), "green"))
