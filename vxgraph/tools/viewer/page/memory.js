@@ -42,6 +42,7 @@
       app.on("theme", () => this.recolour());
       const largest = plans.reduce((a, b) => (b.arena > a.arena ? b : a));
       this.choosePlan(largest);
+      if (app.selected) this.select(app.selected);
     }
 
     // What is shown

@@ -32,7 +32,6 @@
       this.show(found.length > 1 ? "both" : found[0]);
       app.on("select", (item) => this.select(item));
       app.on("theme", () => this.recolour());
-      if (app.selected) this.select(app.selected);
     }
 
     build(root) {
@@ -66,7 +65,7 @@
     show(mode) {
       this.mode = mode;
       this.shown = this.all.filter(({ which }) => mode === "both" || which === mode);
-      this.hovered = null;
+      this.hovered = this.picked = null;
       Object.assign(this, rowsOf(this.data, this.shown));
       const end = Math.max(...this.shown.map(({ made }) => made.end));
       if (this.x?.max !== end) this.x = new Span(0, end, Math.max(end * 1e-7, 1e-9));
@@ -74,6 +73,7 @@
       this.fillFacts();
       this.fillTotals();
       this.recolour();
+      this.select(this.app.selected);
       const tracks = this.rows.filter((row) => row.first).length;
       const what = `Timeline, ${mode}: ${plural(tracks, "queue")}, time to the right.`;
       this.made.canvas.setAttribute("aria-label", `${what} Arrows move, + and - zoom, 0 shows all, n and p select slices.`);
@@ -119,7 +119,7 @@
       const head = el("tr", {}, ...heads.map((text, i) => el("th", { scope: "col", class: i ? "vx-number" : null }, text)));
       const body = queues.map((name) => this.totalsOf(name, both));
       const table = el("table", { class: "vx-table" }, el("thead", {}, head), el("tbody", {}, ...body));
-      this.totals.open = queues.length <= 6 && !this.totals.dataset.shut;
+      if (!this.totals.childElementCount) this.totals.open = queues.length <= 6;
       this.totals.replaceChildren(el("summary", {}, "Busy time of each queue, of the slices that are drawn"), el("div", { class: "vx-rows" }, table));
     }
 
