@@ -3,7 +3,7 @@
  *
  * A view is `vxg.views.NAME = { title, mount(app) -> { show(), hide(), focus?(box) } }`. An item that can be selected is
  * `{box: i}`, `{move: i}`, `{slot: i}`, `{group: i}`, `{moves: [i], edge: id}` (edges drawn as one) or null.
- * Text from the data only ever becomes textContent: a name may be `</script><b>&"'`.
+ * Text from the data only ever becomes textContent: a name may be any text, also a closing tag.
  */
 "use strict";
 (function () {
@@ -108,12 +108,13 @@
       this.selected = item;
       this.emit("select", item);
     }
-    /** Selects a box and brings it into view in the graph, unfolding what hides it. */
+    /** Selects a box, a group or a move, and brings it into view in the graph, unfolding what hides it. */
     reveal(item) {
       this.show("graph");
       const view = this.mounted.graph;
       if (item.group !== undefined) view.focusGroup(item.group);
-      else view.focus(item.box);
+      else if (item.box !== undefined) view.focus(item.box);
+      else view.focusMove(item.move);
       this.select(item);
     }
     show(name) {
