@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vxgraph.program.text import load_program, parse_program
     from vxgraph.runtime.backends.sanitizer.sanitize import sanitize
     from vxgraph.runtime.session import Session, run
+    from vxgraph.tools.pictures import draw
     from vxgraph.topology.load import load_machine, shipped_machines
     from vxgraph.topology.model import Machine
 
@@ -98,6 +99,7 @@ _LAZY = {
     "Program": "vxgraph.program.model",
     "Session": "vxgraph.runtime.session",
     "compile": "vxgraph.program.compile",
+    "draw": "vxgraph.tools.pictures",
     "load_machine": "vxgraph.topology.load",
     "load_program": "vxgraph.program.text",
     "parse_graph": "vxgraph.ir.text",
@@ -145,6 +147,7 @@ __all__ = [
     "bf16",
     "bool",
     "compile",
+    "draw",
     "f16",
     "f32",
     "i32",

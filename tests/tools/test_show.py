@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 
 import vxgraph as vx
+from examples.llama2.config import preset
+from examples.llama2.model import PLACEMENTS
+from examples.llama2.model import build as llama
+from tests.names import HELL
 from tests.tools.conftest import Cli
 from vxgraph.program.text import load_program
 from vxgraph.tools.draw.render import find_renderer, render
+from vxgraph.tools.plain import plain
 
 Golden = Callable[..., None]
 ROOT = Path(__file__).parents[2]
@@ -89,7 +94,7 @@ def test_a_format_outweighs_the_suffix(cli: Cli) -> None:
 def test_without_a_renderer_the_dot_text_is_written_and_one_line_says_how_to_get_one(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vxgraph.tools.commands.show.find_renderer", lambda: None)
+    monkeypatch.setattr("vxgraph.tools.pictures.find_renderer", lambda: None)
     assert cli.fails("show", "mlp.py:mlp", "-o", "mlp.svg") == (
         "error: mlp.svg: nothing here draws DOT; its text is in mlp.dot, and this draws it: pip install graphviz-pure\n"
     )
@@ -109,3 +114,40 @@ def test_a_renderer_that_fails_is_quoted() -> None:
     with pytest.raises(vx.VxError) as caught:
         render("digraph {", "svg", renderer)
     assert str(caught.value).startswith(f"{renderer} could not draw svg: ")
+
+
+@pytest.mark.parametrize("name", HELL)
+def test_any_name_is_in_the_picture_as_it_is(name: str, tmp_path: Path) -> None:
+    with vx.Graph(name) as g, vx.on(vx.CPU[0]):
+        vx.output(name, vx.exp(vx.input("x", vx.f32[8])))
+    program = vx.compile(g, vx.load_machine("cpu"))
+    vx.draw(program, tmp_path / "x.svg")
+    svg = ET.parse(tmp_path / "x.svg").getroot()
+    words = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
+    assert {f"{plain(name)} for cpu", f'result "{plain(name)}"'} <= words
+    assert not list(svg.iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_a_suffix_that_is_no_picture_is_refused(tmp_path: Path) -> None:
+    with vx.Graph("g") as g:
+        vx.output("y", vx.exp(vx.input("x", vx.f32[8])))
+    with pytest.raises(vx.VxError) as caught:
+        vx.draw(g.build(), tmp_path / "g.gif")
+    assert (
+        str(caught.value)
+        == f"{tmp_path / 'g.gif'}: the suffix says what to draw; wanted one of .dot, .svg, .png, .html"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_llama2_7b_in_two_places_fits_a_screen(tmp_path: Path) -> None:
+    config, machine = preset("llama2-7b"), vx.load_machine("h200-x2")
+    program = vx.compile(llama(config, PLACEMENTS["disaggregated"](machine, config.layers), max_len=4096), machine)
+    vx.draw(program, tmp_path / "llama.svg")
+    svg = ET.parse(tmp_path / "llama.svg").getroot()
+    words = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"32 x prefill.layers", "32 x handover.layers", "32 x decode.layers"} <= set(words)
+    assert {"64 transfers", "2.00 GiB, direct", "15.05 GiB of 140.40 GiB in hbm1"} <= set(words)
+    width, height = (float(svg.attrib[side].removesuffix("pt")) * 96 / 72 for side in ("width", "height"))
+    letters = 11 * 96 / 72 * min(1920 / width, 1080 / height, 1)  # pixels, on a screen of 1920 x 1080
+    assert letters >= 11

@@ -1,4 +1,4 @@
-"""`vxgraph show`: a graph or a program as text or as a picture."""
+"""`vxgraph show`: a graph or a program as text, as a picture, or as a page."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from vxgraph.errors import VxError
-from vxgraph.ir.graph import Graph
-from vxgraph.program.model import Program
 from vxgraph.tools.commands.options import MachineOption, PlaceOption, SetOption, TargetArgument, machine_of
-from vxgraph.tools.draw.dot import to_dot
-from vxgraph.tools.draw.render import find_renderer, render
-from vxgraph.tools.draw.walk import sketch_graph, sketch_program
 from vxgraph.tools.exits import guarded
-from vxgraph.tools.files import write_bytes, write_text
+from vxgraph.tools.files import write_text
+from vxgraph.tools.pictures import dot_text, page_text, write_picture
 from vxgraph.tools.target import open_target
+from vxgraph.tools.terminal import show_source
 
-Format = Literal["text", "dot", "svg", "png"]
+Format = Literal["text", "dot", "svg", "png", "html"]
 
 
 @guarded
@@ -34,11 +31,15 @@ def show(
 ) -> None:
     """Print or draw a graph, or, with a machine, its program.
 
-    Pictures have a cluster per place; transfers between devices are red and carry their bytes.
+    Pictures have a cluster per place and a block for layers that are alike; transfers between devices are thick and
+    carry their bytes. html is a page that opens without a network: the graph to search and unfold, memory over time,
+    the transfer bill, and the predicted timeline.
 
     Example: vxgraph show mlp.py:mlp -m h200-x2
 
     Example: vxgraph show llama.vxp -o llama.svg
+
+    Example: vxgraph show llama.vxp -o llama.html
     """
     opened = open_target(target, settings or ())
     found = machine_of(machine)
@@ -47,9 +48,14 @@ def show(
     if wanted == "text":
         _write(shown.text(), output)
     elif wanted == "dot":
-        _write(_dot(shown), output)
+        _write(dot_text(shown), output)
+    elif output is None:
+        what = "a page" if wanted == "html" else "a picture"
+        raise VxError(f"--format {wanted} makes {what}: say where to write it, like -o graph.{wanted}")
+    elif wanted == "html":
+        write_text(output, page_text(shown, found))
     else:
-        _draw(_dot(shown), wanted, output)
+        write_picture(shown, wanted, output)
 
 
 def _format_of(output: Path | None) -> Format:
@@ -57,25 +63,8 @@ def _format_of(output: Path | None) -> Format:
     return next((f for f in get_args(Format) if f == suffix), "text")
 
 
-def _dot(shown: Graph | Program) -> str:
-    return to_dot(sketch_program(shown) if isinstance(shown, Program) else sketch_graph(shown))
-
-
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text, nl=False)
+        show_source(text)
     else:
         write_text(output, text)
-
-
-def _draw(dot: str, format: Literal["svg", "png"], output: Path | None) -> None:
-    if output is None:
-        raise VxError(f"--format {format} makes a picture: say where to write it, like -o graph.{format}")
-    renderer = find_renderer()
-    if renderer is None:
-        beside = output.with_suffix(".dot")
-        write_text(beside, dot)
-        raise VxError(
-            f"{output}: nothing here draws DOT; its text is in {beside}, and this draws it: pip install graphviz-pure"
-        )
-    write_bytes(output, render(dot, format, renderer))

@@ -47,7 +47,7 @@ def to_dot(sketch: Sketch) -> str:
     shown = folded(sketch, tree, open)
     dot = Digraph(_id(sketch.title))
     dot.attr("graph", label=_text((sketch.title,)), labelloc="t", fontname="Helvetica", fontsize="18", rankdir="TB")
-    dot.attr("graph", nodesep="0.3", ranksep="0.45", newrank="true")
+    dot.attr("graph", nodesep="0.3", ranksep="0.25", newrank="true")
     dot.attr("node", fontname="Helvetica", fontsize="11", margin="0.1,0.05")
     dot.attr("edge", fontname="Helvetica", fontsize="10", color="#8a8a8a", arrowsize="0.7")
     drawing = _Drawing(shown, tree, open)
