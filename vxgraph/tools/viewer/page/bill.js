@@ -18,11 +18,14 @@
   ];
   const WHEN = { load: "at load", run: "each run", step: "each loop step" };
 
+  /** How many of which size: `60 x 384.00 KiB, 1 x 4 B`; the range where there are more sizes. */
   function eachOf(app, one) {
-    const sizes = one.moves.map((i) => app.data.moves[i].nbytes);
-    const [least, most] = [sizes.reduce((a, b) => Math.min(a, b), Infinity), sizes.reduce((a, b) => Math.max(a, b), 0)];
-    if (!sizes.length) return app.bytes(Math.round(one.nbytes / Math.max(1, one.edges * one.count)));
-    return least === most ? app.bytes(most) : `${app.bytes(least)} to ${app.bytes(most)}`;
+    const sizes = new Map();
+    for (const i of one.moves) sizes.set(app.data.moves[i].nbytes, (sizes.get(app.data.moves[i].nbytes) ?? 0) + 1);
+    const all = [...sizes].sort((a, b) => b[0] - a[0]);
+    if (all.length < 2) return all.map(([nbytes]) => app.bytes(nbytes)).join();
+    if (all.length > 2) return `${app.bytes(all.at(-1)[0])} to ${app.bytes(all[0][0])}`;
+    return all.map(([nbytes, times]) => `${count(times)} \u00d7 ${app.bytes(nbytes)}`).join(", ");
   }
   function secondsOf(app, one) {
     return one.seconds === null ? "" : app.seconds(one.seconds);
@@ -155,8 +158,8 @@
       const move = this.data.moves[i];
       const select = el("button", { type: "button", class: "vx-name", click: () => this.app.select({ move: i }) }, move.name);
       const line = el("tr", { "data-move": i }, el("th", { scope: "row" }, select));
-      const texts = [move.type, this.app.bytes(move.nbytes), move.why, move.loc];
-      line.append(...texts.map((text, k) => el("td", { class: k === 1 ? "vx-number" : k === 2 ? "vx-why" : null }, text)));
+      const texts = [move.type, this.app.bytes(move.nbytes), move.why, move.loc.split(/[\\/]/).at(-1)];
+      line.append(...texts.map((text, k) => el("td", { class: k === 1 ? "vx-number" : k === 2 ? "vx-why" : null, title: k === 3 ? move.loc : null }, text)));
       line.addEventListener("click", (event) => event.target.closest("button") || this.app.select({ move: i }));
       return line;
     }

@@ -78,45 +78,35 @@
     return lo;
   }
 
-  /** Names to the boxes that make and read them and the moves that bring and take them. */
-  function namesOf(data) {
-    const names = { made: new Map(), read: new Map(), brought: new Map(), taken: new Map() };
-    const add = (map, name, i) => (map.has(name) ? map.get(name).push(i) : map.set(name, [i]));
-    data.boxes.forEach((box, i) => {
-      for (const name of box.made) add(names.made, name, i);
-      for (const name of box.reads) add(names.read, name, i);
-    });
-    data.moves.forEach((move, i) => {
-      add(names.brought, move.name, i);
-      add(names.taken, move.value, i);
-    });
-    return names;
+  /** Which boxes each move comes from and goes to, which moves each box sends and gets, and who makes what name. */
+  function tiesOf(data) {
+    const ties = { from: new Map(), to: new Map(), sends: new Map(), gets: new Map(), made: new Map(), brought: new Map() };
+    const add = (map, key, i) => (map.has(key) ? map.get(key).push(i) : map.set(key, [i]));
+    for (const { src, dst, moves } of data.edges) {
+      for (const move of moves ?? []) {
+        add(ties.from, move, src);
+        add(ties.to, move, dst);
+        add(ties.sends, src, move);
+        add(ties.gets, dst, move);
+      }
+    }
+    data.boxes.forEach((box, i) => box.made.forEach((name) => add(ties.made, name, i)));
+    data.moves.forEach((move, i) => add(ties.brought, move.name, i));
+    return ties;
   }
 
-  /**
-   * Pairs of slices [from, to] around one slice: who made what a move carries, the move, and its first use. For a box: the
-   * moves that bring what it reads and that take what it makes.
-   */
-  function flowsOf(data, names, made, slice) {
+  /** Pairs of slices [from, to] around one: a move with who made it and its first use; a box with its moves. */
+  function flowsOf(ties, made, slice) {
     const [, , , kind, index] = made.timeline.slices[slice];
-    if (kind === "m") return around(data, names, made, slice, index);
-    const box = data.boxes[index];
-    const into = box.reads.flatMap((name) => names.brought.get(name) ?? []).map((move) => before(made, made.own.m.get(move), slice));
-    const out = box.made.flatMap((name) => names.taken.get(name) ?? []).map((move) => after(made, made.own.m.get(move), slice));
-    return [...pairs(into, slice), ...pairs(slice, out)].slice(0, 24);
+    if (kind === "m") {
+      const sources = (ties.from.get(index) ?? []).map((box) => before(made, made.own.b.get(box), slice));
+      const uses = (ties.to.get(index) ?? []).map((box) => after(made, made.own.b.get(box), slice));
+      return [...pairs(sources, slice), ...pairs(slice, [earliest(made, uses)])];
+    }
+    const into = (ties.gets.get(index) ?? []).map((move) => before(made, made.own.m.get(move), slice));
+    const out = (ties.sends.get(index) ?? []).map((move) => after(made, made.own.m.get(move), slice));
+    return [...pairs(into, slice), ...pairs(slice, out)].slice(0, MANY);
   }
-
-  function around(data, names, made, slice, index) {
-    const move = data.moves[index];
-    const makers = [...(names.made.get(move.value) ?? []).map((box) => made.own.b.get(box)), ...staged(names, made, move, index)];
-    const sources = makers.map((all) => before(made, all, slice));
-    const uses = (names.read.get(move.name) ?? []).map((box) => after(made, made.own.b.get(box), slice));
-    return [...pairs(sources, slice), ...pairs(slice, [earliest(made, uses)])];
-  }
-
-  /** A copy of a copy: the move that brought what this one carries on. */
-  const staged = (names, made, move, index) =>
-    (names.brought.get(move.value) ?? []).filter((one) => one !== index).map((one) => made.own.m.get(one));
 
   function pairs(from, to) {
     const all = Array.isArray(from) ? from.map((one) => [one, to]) : to.map((one) => [from, one]);
@@ -126,6 +116,7 @@
     const start = (i) => made.timeline.slices[i][1];
     return found.filter((i) => i !== undefined).reduce((a, b) => (a === undefined || start(b) < start(a) ? b : a), undefined);
   }
+  const MANY = 24; // arrows at once
   const SLACK = 1e-9; // seconds: sums of floats
   const before = (made, all = [], slice) => {
     const start = made.timeline.slices[slice][1];
@@ -147,5 +138,5 @@
     return [...times].sort((a, b) => b[1] - a[1]).map(([op], i) => [op, i % colours]);
   }
 
-  vxg.lanes = { lanesOf, rowsOf, firstAfter, namesOf, flowsOf, opsOf };
+  vxg.lanes = { lanesOf, rowsOf, firstAfter, tiesOf, flowsOf, opsOf };
 })();

@@ -206,10 +206,11 @@
     for (const tick of ticks) {
       const at = Math.round(view.px(tick)) + 0.5;
       line(pen, colours.line, at, box.bottom, at, box.bottom + 4);
-      text(pen, colours.muted, count(tick), at, box.bottom + 12, tick === 0 ? "left" : "center");
+      const side = at - box.left < 40 ? "left" : box.right - at < 40 ? "right" : "center";
+      text(pen, colours.muted, count(tick), at, box.bottom + 12, side);
       const room = each * (ticks.length > 1 ? ticks[1] - ticks[0] : 1) - 8;
-      const words = fit(pen, data.steps[tick] ?? "", Math.min(room, 150));
-      if (tick > 0) text(pen, colours.ink, words, at, box.bottom + 26, "center");
+      const words = fit(pen, data.steps[tick] ?? "", Math.min(side === "center" ? room : room / 2, 150));
+      text(pen, colours.ink, words, at, box.bottom + 26, side);
     }
   }
 

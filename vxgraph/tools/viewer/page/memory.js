@@ -2,8 +2,8 @@
 "use strict";
 (() => {
   const vxg = (window.vxg = window.vxg || {});
-  const { el, choice, Span, surface, navigate, zoomButtons, palette, hatch, empty, plural, count, named } = vxg.plot;
-  const { plansOf, ownersAt, addresses, positions, BOX, KINDS } = vxg.plan;
+  const { el, choice, Span, surface, navigate, zoomButtons, palette, inkOn, hatch, empty, plural, count, named } = vxg.plot;
+  const { plansOf, ownersAt, addresses, positions, BOX, KINDS, REGION } = vxg.plan;
   const KIND_TEXT = { param: "params", kv: "kv cache", activation: "activations", staging: "staging" };
   const MODES = { split: "Every region", scale: "To scale", params: "Params", kv: "KV cache", transient: "Transient" };
 
@@ -71,7 +71,8 @@
       const names = new Set(this.plan.regions.map((region) => region.name));
       const modes = Object.entries(MODES).filter(([mode]) => this.offers(mode, names));
       const legend = el("span", { class: "vx-legend", "aria-label": "Kinds of slots" });
-      for (const kind of KINDS) {
+      const here = new Set(this.plan.slots.map((i) => this.data.slots[i].kind));
+      for (const kind of KINDS.filter((one) => here.has(one))) {
         const swatch = el("canvas", { class: "vx-swatch", width: 32, height: 24, "data-kind": kind, "aria-hidden": "true" });
         legend.append(el("span", {}, swatch, KIND_TEXT[kind]));
       }
@@ -125,11 +126,13 @@
 
     fillPeak() {
       const { plan, data, app } = this;
-      const owners = ownersAt(data, plan, plan.peak);
+      const all = ownersAt(data, plan, plan.peak);
+      const owners = largestOf(all);
       const at = `${data.steps[plan.peak] ?? "the end"} (position ${count(plan.peak)} of ${count(positions(data))})`;
+      const shares = plan.regions.map(({ name }) => `${name} ${app.bytes(plan.live[name][plan.peak])}`).join(", ");
       const show = el("button", { type: "button", click: () => this.showPeak() }, "Show");
       const list = el("ol", { "aria-label": "Largest owners at the peak" });
-      for (const owner of owners.slice(0, 6)) {
+      for (const owner of owners) {
         const name = data.slots[owner.slots[0]].value.replace(/\d+/g, owner.slots.length > 1 ? "*" : "$&");
         const many = owner.slots.length > 1 ? ` \u00d7 ${count(owner.slots.length)}` : "";
         const label = `${name}${many}`;
@@ -142,9 +145,9 @@
         );
         list.append(el("li", {}, button));
       }
-      const more = owners.length > 6 ? el("li", { class: "vx-more" }, `and ${plural(owners.length - 6, "more owner")}`) : null;
+      const more = all.length > owners.length ? el("li", { class: "vx-more" }, `and ${plural(all.length - owners.length, "more owner")}`) : null;
       if (more) list.append(more);
-      const line = el("p", {}, el("b", {}, `Fullest at ${at}: ${app.bytes(plan.total[plan.peak])} are live. `), show);
+      const line = el("p", {}, el("b", {}, `Fullest at ${at}: `), `${app.bytes(plan.total[plan.peak])} are live (${shares}). `, show);
       this.peak.replaceChildren(line, list);
     }
 
@@ -159,7 +162,7 @@
       const pen = this.made.canvas.getContext("2d");
       this.colours = palette();
       this.fills = Object.fromEntries(KINDS.map((kind) => [kind, this.app.kindColour(kind)]));
-      this.hatches = Object.fromEntries(KINDS.map((kind) => [kind, hatch(pen, kind, this.colours.hatch)]));
+      this.hatches = Object.fromEntries(KINDS.map((kind) => [kind, hatch(pen, kind, inkOn(this.fills[kind]))]));
       for (const swatch of this.bar.querySelectorAll("canvas")) this.paintSwatch(swatch);
       this.made.repaint();
     }
@@ -285,6 +288,13 @@
       const place = this.data.places[plan.place].name;
       return { place, mode, drawn, slots: plan.slots.length, peak: plan.peak, marked: [...this.marked], x, y, rects };
     }
+  }
+
+  const MOST = { params: 2, kv: 2, transient: 3 };
+  /** The largest owners of each region: params would leave no room for others. */
+  function largestOf(owners) {
+    const taken = { params: 0, kv: 0, transient: 0 };
+    return owners.filter(({ kind }) => (taken[REGION[kind]] += 1) <= MOST[REGION[kind]]);
   }
 
   const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;

@@ -181,14 +181,14 @@
     return widths.get(key);
   }
 
-  /** The longest ending of a dotted name that fits `width` pixels, or "". */
+  /** The longest ending of a dotted name that fits `width` pixels, or its begin, or "": `matmul.4`, but never `4`. */
   function fit(context, name, width) {
     if (width < 14) return "";
     let text = name;
     for (;;) {
       if (widthOf(context, text) <= width) return text;
       const dot = text.indexOf(".");
-      if (dot < 0) break;
+      if (dot < 0 || /^\d+$/.test(text.slice(dot + 1))) break;
       text = text.slice(dot + 1);
     }
     const keep = Math.floor((text.length * width) / widthOf(context, text)) - 1;
@@ -197,7 +197,7 @@
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = { ink: "--text", muted: "--muted", ground: "--bg", panel: "--surface", line: "--line-2", accent: "--accent" };
-  const MORE = { band: "--vx-band", hatch: "--vx-hatch", peer: "--wire-peer", host: "--wire-host" };
+  const MORE = { band: "--vx-band", peer: "--wire-peer", host: "--wire-host" };
   /** The page's colours by what they are for, read once per theme. */
   function palette() {
     const named = Object.entries({ ...COLOURS, ...MORE }).map(([use, name]) => [use, css(name)]);
@@ -237,6 +237,7 @@
     const canvas = el("canvas", { width: 8, height: 8 });
     const pen = canvas.getContext("2d");
     pen.strokeStyle = ink;
+    pen.globalAlpha = 0.32;
     for (const [x1, y1, x2, y2] of STROKES[kind]) {
       pen.moveTo(x1, y1);
       pen.lineTo(x2, y2);

@@ -189,20 +189,21 @@
   function paintSections(view, pen, box) {
     const { colours, shown } = view;
     let free = LEFT;
+    const digits = shown[0].made.timeline.sections.reduce((most, { title }) => Math.max(most, title.split(" ").at(-1).length), 0);
     for (const section of shown[0].made.timeline.sections) {
       const [x, right] = [Math.max(LEFT, view.px(section.start)), Math.min(box.right, view.px(section.end))];
       if (right - x < 3 || right < free) continue;
       fill(pen, colours.band, x, TOP - 15, right - x - 1, 13);
-      text(pen, colours.muted, titleOf(pen, section.title, right - x - 8), x + 4, TOP - 8);
+      text(pen, colours.muted, titleOf(pen, section.title, right - x - 7, digits), x + 4, TOP - 8);
       free = right;
     }
   }
 
   /** `loop %x step 3`, or `step 3`, or `3`, or nothing: what there is room for. */
-  function titleOf(pen, title, room) {
+  function titleOf(pen, title, room, digits) {
     const words = title.split(" ");
-    const endings = [title, words.slice(-2).join(" "), words.at(-1)];
-    return endings.find((ending) => widthOf(pen, ending) <= room) ?? "";
+    const ending = [title, words.slice(-2).join(" ")].find((one) => widthOf(pen, one) <= room);
+    return ending ?? (widthOf(pen, "0".repeat(digits)) <= room ? words.at(-1) : "");
   }
 
   function paintMemory(view, pen, box, row, y) {
@@ -210,8 +211,9 @@
     const [lo, hi] = extent(row.series);
     const base = y + row.height - 4;
     text(pen, colours.muted, "memory", 11, y + 11);
-    text(pen, colours.muted, lo > 0 ? `${app.bytes(lo)} to` : "to", LEFT - 8, y + 11, "right");
-    text(pen, colours.muted, app.bytes(hi), LEFT - 8, y + 26, "right");
+    const [first, second] = extentWords(app, lo, hi);
+    text(pen, colours.muted, first, LEFT - 8, y + 11, "right");
+    text(pen, colours.muted, second, LEFT - 8, y + 26, "right");
     const heightOf = (bytes) => ((bytes - lo) / (hi - lo || 1)) * (row.height - 8);
     clip(pen, LEFT, y, box.right - LEFT, row.height, () => {
       fill(pen, colours.panel, LEFT, y, box.right - LEFT, row.height - 3);
@@ -219,11 +221,17 @@
     });
   }
 
+  function extentWords(app, lo, hi) {
+    if (lo <= 0) return ["to", app.bytes(hi)];
+    const alike = app.bytes(lo) === app.bytes(hi);
+    return alike ? [app.bytes(lo), `and ${app.bytes(hi - lo)}`] : [`${app.bytes(lo)} to`, app.bytes(hi)];
+  }
+
   /** The axis starts at 0 unless nearly all of it is in use all the time. */
   function extent(series) {
     let [lo, hi] = [Infinity, 0];
     for (const { points } of series) for (const [, bytes] of points) [lo, hi] = [Math.min(lo, bytes), Math.max(hi, bytes)];
-    return lo > 0.6 * hi ? [lo - 0.1 * (hi - lo), hi] : [0, hi];
+    return lo > 0.6 * hi && hi > lo ? [Math.floor(lo - 0.1 * (hi - lo)), hi] : [0, hi];
   }
 
   function paintSeries(view, pen, box, row, { points }, base, heightOf, over) {

@@ -3,7 +3,7 @@
 (() => {
   const vxg = (window.vxg = window.vxg || {});
   const { el, choice, Span, surface, navigate, zoomButtons, palette, empty, plural, count, boxesOf } = vxg.plot;
-  const { lanesOf, rowsOf, firstAfter, namesOf, flowsOf, opsOf } = vxg.lanes;
+  const { lanesOf, rowsOf, firstAfter, tiesOf, flowsOf, opsOf } = vxg.lanes;
   const { LEFT, TOP } = vxg.timelineBox;
   const COLOURS = 10;
   const NEAR = 3; // pixels beside a thin slice that still mean it
@@ -24,7 +24,7 @@
     constructor(app, root, found) {
       Object.assign(this, { app, data: app.data, found, hovered: null, marked: { b: new Set(), m: new Set() }, drawn: 0 });
       this.all = found.map((which) => ({ which, made: lanesOf(app.data, app.data.timelines[which]) }));
-      this.names = namesOf(app.data);
+      this.ties = tiesOf(app.data);
       this.ops = opsOf(app.data, this.all.map(({ made }) => made), COLOURS);
       this.opColour = new Map(this.ops);
       this.anyMarked = false;
@@ -68,7 +68,7 @@
       this.hovered = this.picked = null;
       Object.assign(this, rowsOf(this.data, this.shown));
       const end = Math.max(...this.shown.map(({ made }) => made.end));
-      if (this.x?.max !== end) this.x = new Span(0, end, Math.max(end * 1e-7, 1e-9));
+      if (this.x?.max !== end) this.x = this.spanTo(end);
       this.fillBar();
       this.fillFacts();
       this.fillTotals();
@@ -77,6 +77,14 @@
       const tracks = this.rows.filter((row) => row.first).length;
       const what = `Timeline, ${mode}: ${plural(tracks, "queue")}, time to the right.`;
       this.made.canvas.setAttribute("aria-label", `${what} Arrows move, + and - zoom, 0 shows all, n and p select slices.`);
+    }
+
+    /** All of it, or what comes before steps that are not drawn, where these would take most of the width. */
+    spanTo(end) {
+      const span = new Span(0, end, Math.max(end * 1e-7, 1e-9));
+      const gap = undrawn(this.shown[0].made);
+      if (gap && gap.start > 0 && Math.min(gap.end, end) - gap.start > end / 2) span.set(0, gap.start * 1.05);
+      return span;
     }
 
     fillBar() {
@@ -89,8 +97,8 @@
       });
       modes.id = "timeline-mode";
       const legend = el("span", { class: "vx-legend", "aria-label": "Colours of ops" });
-      for (const [op, colour] of this.ops.slice(0, 7)) legend.append(key(op, `var(--vx-op-${colour})`));
-      if (this.ops.length > 7) legend.append(el("span", {}, `and ${plural(this.ops.length - 7, "more op")}`));
+      for (const [op, colour] of this.ops.slice(0, 5)) legend.append(key(op, `var(--vx-op-${colour})`));
+      if (this.ops.length > 5) legend.append(el("span", {}, `and ${plural(this.ops.length - 5, "more op")}`));
       const kinds = new Set(this.data.moves.map(({ kind }) => (kind === "peer" ? "peer" : "host")));
       if (kinds.has("peer")) legend.append(key("transfer between devices", "var(--wire-peer)"));
       if (kinds.has("host")) legend.append(key("upload or download", "var(--wire-host)"));
@@ -103,11 +111,7 @@
       const facts = this.shown.map(({ which, made }) => `${which} ${this.app.seconds(made.timeline.seconds)}`);
       let text = `${facts.join(", ")}.`;
       if (this.shown.length > 1 && predicted.seconds > 0) text += ` A run took ${ratio(observed.seconds / predicted.seconds)} of what was predicted.`;
-      for (const { which, made } of this.shown) {
-        const { left_out: left } = made.timeline;
-        const where = this.shown.length > 1 ? ` (${which})` : "";
-        if (left) text += ` ${plural(left, "further step")} alike ${left === 1 ? "is" : "are"} not drawn${where}.`;
-      }
+      text += [...new Set(this.shown.map(({ made }) => leftOut(made)))].join("");
       if (this.found.length < 2) text += ` ${this.data.notes.join(" ")}`;
       this.facts.textContent = text[0].toUpperCase() + text.slice(1);
     }
@@ -164,7 +168,7 @@
     }
     /** Rows grow into the room that there is; where there is too little they scroll. */
     fitHeight() {
-      const stretch = Math.max(1, Math.min(1.7, (this.made.height - TOP) / this.height));
+      const stretch = Math.max(1, Math.min(2, (this.made.height - TOP) / this.height));
       for (const row of this.rows) [row.y, row.height] = [row.at * stretch, row.least * stretch];
       this.spacer.style.height = `${Math.max(0, this.height + TOP - this.made.height)}px`;
     }
@@ -234,8 +238,8 @@
       if (item?.move !== undefined) marked.m.add(item.move);
       if (item?.slot === undefined) return marked;
       const { value } = this.data.slots[item.slot];
-      for (const i of this.names.brought.get(value) ?? []) marked.m.add(i);
-      for (const i of this.names.made.get(value) ?? []) marked.b.add(i);
+      for (const i of this.ties.brought.get(value) ?? []) marked.m.add(i);
+      for (const i of this.ties.made.get(value) ?? []) marked.b.add(i);
       return marked;
     }
 
@@ -282,7 +286,7 @@
         const row = rowOf.get(made.lanes[track]);
         return { start, end: start + seconds, y: this.rowY(row) + row.height / 2 };
       };
-      return flowsOf(this.data, this.names, made, hit.slice).map(([from, to]) => ({ from: end(from), to: end(to) }));
+      return flowsOf(this.ties, made, hit.slice).map(([from, to]) => ({ from: end(from), to: end(to) }));
     }
 
     debug() {
@@ -292,6 +296,16 @@
       const point = lane && [this.px((lane.lane.starts[0] + lane.lane.ends[0]) / 2), this.rowY(lane) + lane.height / 2];
       return { mode, drawn, tracks, x, point, marked: this.slicesMarked().length, flows: this.flows().length };
     }
+  }
+
+  /** The section that stands for all steps that are not drawn; its title ends in `steps 34 to 4095`. */
+  const undrawn = ({ timeline }) => timeline.sections.find(({ title }) => / steps \d+ to \d+$/.test(title));
+
+  function leftOut(made) {
+    const left = made.timeline.left_out;
+    if (!left) return "";
+    const section = undrawn(made);
+    return ` ${plural(left, "further slice")} alike ${left === 1 ? "is" : "are"} not drawn${section ? ` (${section.title})` : ""}.`;
   }
 
   function key(text, colour) {
