@@ -18,6 +18,7 @@ LICENCES = ("d3.LICENSE", "d3-ease.LICENSE", "elkjs.LICENSE")
 SCRIPTS = (  # in the order in which they need one another
     "app.js",
     "model.js",
+    "route.js",
     "layout.js",
     "camera.js",
     "draw.js",
