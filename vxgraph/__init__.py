@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from vxgraph.display import set_renderer
 from vxgraph.errors import (
     AdmissionError,
     BindError,
@@ -32,6 +33,9 @@ from vxgraph.ir.types import bool_ as bool
 from vxgraph.topology.ids import CPU, GPU, NPU, Topology, parse_topology, topology_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vxgraph.display import View
     from vxgraph.dsl import *  # noqa: F403
     from vxgraph.ir.text import parse_graph
     from vxgraph.program.compile import compile
@@ -108,6 +112,14 @@ _LAZY = {
     "sanitize": "vxgraph.runtime.backends.sanitizer.sanitize",
     "shipped_machines": "vxgraph.topology.load",
 }
+
+
+def _views(shown: object) -> Mapping[str, View]:
+    """What a notebook shows of an object; loaded when one does."""
+    return importlib.import_module("vxgraph.tools.notebook").views(shown)
+
+
+set_renderer(_views)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import vxgraph.ir.graph as ir
+from vxgraph.display import Displayed
 from vxgraph.errors import GraphError, Loc, user_loc
 from vxgraph.ir.attributes import op_of
 from vxgraph.ir.builder import GraphBuilder, check_name
@@ -73,7 +74,7 @@ class Handle:
         return f"%{self.name}: {self.type}"
 
 
-class Graph:
+class Graph(Displayed):
     """A graph under construction, as a context manager; `build()` gives the immutable graph."""
 
     def __init__(self, name: str) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from vxgraph.display import Displayed
 from vxgraph.errors import GraphError, Loc
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Dim, TensorType, dims_in
@@ -65,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Displayed):
     """Args, params, nodes in an order in which every operand comes first, results, and values emitted as they come."""
 
     name: str

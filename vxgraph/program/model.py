@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from vxgraph.display import Displayed
 from vxgraph.errors import Loc
 from vxgraph.ir.graph import Result
 from vxgraph.ir.types import Dim, TensorType
@@ -117,7 +118,7 @@ class Donation:
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(Displayed):
     """`load` runs once and makes params resident; `body` runs once per call."""
 
     name: str

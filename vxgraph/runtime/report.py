@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vxgraph.display import Displayed
 from vxgraph.errors import ConformanceError
 from vxgraph.program.chrome import chrome_trace
 from vxgraph.program.instructions import Dispatch, Download, Instruction, Loop, TransferPeer, Upload
@@ -61,7 +62,7 @@ class Executed:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Displayed):
     """The load and the last run of a session; `run` is None before there is one."""
 
     program: Program

@@ -6,7 +6,7 @@ gpu:0  numpy:gpu:0        2  64.00 KiB     256 B  1.00 KiB    61.5 us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -25,6 +25,9 @@ from vxgraph.topology.ids import Topology
 
 WIDE_GAP, NARROW_GAP = 3, 2  # columns between two cells
 TIME_WIDTH = 7  # of `12.3 ms`: a table is as wide on a slow machine as on a fast one
+PLACE_HEAD = ("place", "device", "kernels", "resident", "in", "out", "host time")
+CROSSING_HEAD = ("from", "to", "transfers", "planned", "observed", "host time")
+HOST = show_place(None)
 _WORD = 8  # columns that a cell of words needs to be readable
 
 
@@ -142,38 +145,48 @@ def _sizes(p: Priced) -> tuple[str, ...]:
 
 
 def placement_summary(report: Report) -> RenderableType:
-    """Where the last run ran and what crossed: per topology its device, kernels, bytes and time; per pair of places
-    the bytes that were planned and those observed. Time is the host's, in calls of the backend: a device that works by
-    itself is busy for longer, or for less."""
-    numbers = ("kernels", "resident", "in", "out", "host time")
-    places = plain_table("place", "device", *numbers, right=numbers, gap=NARROW_GAP)
-    places.columns[-1].min_width = TIME_WIDTH
+    """Where the last run ran and what crossed, per topology and per pair of places."""
+    places = _timed_table(PLACE_HEAD)
+    for row in place_rows(report):
+        places.add_row(*map(plain, row))
+    if not report.transfers:
+        return places
+    crossings = _timed_table(CROSSING_HEAD)
+    for row in crossing_rows(report):
+        src, dst, _, planned, observed, _ = row
+        style = "red" if planned != observed else "bold" if HOST not in (src, dst) else None
+        crossings.add_row(*row, style=style)
+    return Group(places, "", crossings)
+
+
+def _timed_table(head: Sequence[str]) -> Table:
+    table = plain_table(*head, right=head[2:], gap=NARROW_GAP)
+    table.columns[-1].min_width = TIME_WIDTH
+    return table
+
+
+def place_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Per topology its device, kernels, bytes and time. Time is the host's, in calls of the backend: a device that
+    works by itself is busy for longer, or for less."""
     for topology, kernels in report.dispatches.items():
         resident = sum(r.nbytes for r in report.uploads if r.topology == topology)
         taken = sum(m.observed_bytes for m in report.transfers if m.dst == topology)
         given = sum(m.observed_bytes for m in report.transfers if m.src == topology)
         queued = (i for i in report.instructions if isinstance(i.instr, Queued) and i.instr.topology == topology)
-        sizes = map(show_bytes, (resident, taken, given))
-        device = plain(report.devices.get(topology, "?"))
-        places.add_row(str(topology), device, str(kernels), *sizes, show_seconds(sum(i.seconds for i in queued)))
-    return Group(places, "", crossing_table(report.transfers)) if report.transfers else places
+        device, seconds = report.devices.get(topology, "?"), show_seconds(sum(i.seconds for i in queued))
+        yield str(topology), device, str(kernels), *map(show_bytes, (resident, taken, given)), seconds
 
 
-def crossing_table(transfers: Iterable[Moved]) -> Table:
-    """What crossed, per pair of places: planned and observed."""
-    numbers = ("transfers", "planned", "observed", "host time")
-    table = plain_table("from", "to", *numbers, right=numbers, gap=NARROW_GAP)
-    table.columns[-1].min_width = TIME_WIDTH
-    for (src, dst), moved in by_pair(transfers).items():
+def crossing_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """What crossed, per pair of places: the bytes planned, and those observed."""
+    for (src, dst), moved in _by_pair(report.transfers).items():
         planned, observed = sum(m.planned_bytes for m in moved), sum(m.observed_bytes for m in moved)
-        style = "red" if planned != observed else "bold" if src is not None and dst is not None else None
-        sizes = (str(sum(m.count for m in moved)), f"{planned:,} B", f"{observed:,} B")
-        seconds = show_seconds(sum(m.seconds for m in moved))
-        table.add_row(show_place(src), show_place(dst), *sizes, seconds, style=style)
-    return table
+        count, seconds = sum(m.count for m in moved), sum(m.seconds for m in moved)
+        sizes = (f"{planned:,} B", f"{observed:,} B")
+        yield show_place(src), show_place(dst), str(count), *sizes, show_seconds(seconds)
 
 
-def by_pair(moves: Iterable[Moved]) -> dict[tuple[Topology | None, Topology | None], list[Moved]]:
+def _by_pair(moves: Iterable[Moved]) -> dict[tuple[Topology | None, Topology | None], list[Moved]]:
     """Transfers by (source, destination): between devices first, then to and from the host."""
     pairs: dict[tuple[Topology | None, Topology | None], list[Moved]] = {}
     for m in moves:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vxgraph.display import Displayed
 from vxgraph.errors import MachineError
 from vxgraph.topology.ids import CPU, Topology
 
@@ -62,7 +63,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Displayed):
     """What a program is compiled for, and refused by when it does not fit."""
 
     name: str

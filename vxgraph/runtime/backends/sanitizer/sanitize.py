@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vxgraph.display import Displayed
 from vxgraph.errors import HazardError
 from vxgraph.ir.types import Array
 from vxgraph.program.model import Program
@@ -26,7 +27,7 @@ Progress = Callable[[int, int], None]  # orders done, orders in all
 
 
 @dataclass(frozen=True, slots=True)
-class Sanitized:
+class Sanitized(Displayed):
     """What was tried and checked, none of it with a hazard."""
 
     results: Mapping[str, Array]
