@@ -62,12 +62,11 @@
       pen.fillRect(x, BOX.top - STRIP - 18, right - x, box.bottom - BOX.top + STRIP + 18);
       line(pen, colours.line, x, BOX.top - STRIP - 18, x, box.bottom);
       line(pen, colours.line, right, BOX.top - STRIP - 18, right, box.bottom);
-      const y = BOX.top - STRIP - 9 - (i % 2 && nested(data.marks, i) ? 12 : 0);
-      text(pen, colours.ink, fit(pen, mark.title, right - x - 8), x + 5, y);
+      const inner = data.marks.slice(i + 1).find((one) => one.first >= mark.first && one.last <= mark.last);
+      const end = inner ? Math.min(right, view.px(inner.first)) : right;
+      text(pen, colours.ink, fit(pen, mark.title, end - x - 8), x + 5, BOX.top - STRIP - 9);
     });
   }
-
-  const nested = (marks, i) => marks.some((one, k) => k !== i && one.first <= marks[i].first && one.last >= marks[i].last);
 
   function paintRegions(view, pen, box) {
     const { colours, scale } = view;
@@ -82,11 +81,12 @@
     const { plan, data, fills, hatches, colours, marked } = view;
     const dim = marked.size > 0 && plan.slots.some((i) => marked.has(i));
     const big = [];
+    const frame = view.frame();
     view.drawn = 0;
     for (const i of plan.slots) {
       const slot = data.slots[i];
-      const rect = view.rect(slot);
-      if (!view.inSight(rect)) continue;
+      const rect = view.rect(i, frame);
+      if (!view.inSight(rect, box)) continue;
       view.drawn += 1;
       const [x, y, width, height] = cut(rect, box);
       const gap = width > 4 && height > 4 ? 1 : 0;
@@ -127,7 +127,7 @@
     const { data, marked, hovered, chosen, colours } = view;
     for (const i of [...marked, hovered]) {
       if (i < 0 || data.slots[i].place !== view.plan.place) continue;
-      const rect = view.rect(data.slots[i]);
+      const rect = view.rect(i);
       if (!view.inSight(rect)) continue;
       const [x, y, width, height] = cut(rect, box);
       pen.strokeStyle = marked.has(i) ? colours.accent : colours.ink;

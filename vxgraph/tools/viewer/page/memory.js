@@ -63,6 +63,7 @@
     chooseMode(mode) {
       this.mode = mode;
       this.scale = addresses(this.plan, mode);
+      this.parts = new Map(this.plan.slots.map((i) => [i, this.partsOf(this.data.slots[i])]));
       this.y = new Span(0, 1, 1e-7);
       this.made.repaint();
     }
@@ -255,13 +256,21 @@
     py(address) {
       return this.partPx(this.scale.part(address));
     }
-    rect(slot) {
-      const [x, right] = [this.px(slot.first), this.px(slot.last + 1)];
-      const [y, bottom] = [this.py(slot.offset + slot.nbytes), this.py(slot.offset)];
-      return [x, y, Math.max(1, right - x), Math.max(1, bottom - y)];
+    partsOf({ offset, nbytes }) {
+      return [this.scale.part(offset), this.scale.part(offset + nbytes)];
     }
-    inSight([x, y, width, height]) {
+    /** What turns positions and parts into pixels; made once for many slots. */
+    frame() {
       const { left, right, top, bottom } = this.area();
+      return { left, bottom, wide: (right - left) / this.x.length, high: (bottom - top) / this.y.length };
+    }
+    rect(i, { left, bottom, wide, high } = this.frame()) {
+      const { first, last } = this.data.slots[i];
+      const [lo, hi] = this.parts.get(i);
+      const [width, height] = [(last + 1 - first) * wide, (hi - lo) * high];
+      return [left + (first - this.x.lo) * wide, bottom - (hi - this.y.lo) * high, Math.max(1, width), Math.max(1, height)];
+    }
+    inSight([x, y, width, height], { left, right, top, bottom } = this.area()) {
       return x < right && x + width > left && y < bottom && y + height > top;
     }
 
@@ -269,9 +278,10 @@
     slotAt(x, y) {
       const { left, right, top, bottom } = this.area();
       if (x < left || x > right || y < top || y > bottom) return -1;
+      const frame = this.frame();
       let [found, size] = [-1, Infinity];
       for (const i of this.plan.slots) {
-        const [sx, sy, width, height] = this.rect(this.data.slots[i]);
+        const [sx, sy, width, height] = this.rect(i, frame);
         const near = x >= sx - 1 && x <= sx + width + 1 && y >= sy - 1 && y <= sy + height + 1;
         if (near && width * height < size) [found, size] = [i, width * height];
       }
@@ -284,7 +294,7 @@
 
     debug() {
       const { plan, mode, drawn, x, y } = this;
-      const rects = () => Object.fromEntries(plan.slots.map((i) => [i, this.rect(this.data.slots[i])]));
+      const rects = () => Object.fromEntries(plan.slots.map((i) => [i, this.rect(i)]));
       const place = this.data.places[plan.place].name;
       return { place, mode, drawn, slots: plan.slots.length, peak: plan.peak, marked: [...this.marked], x, y, rects };
     }

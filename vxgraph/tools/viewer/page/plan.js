@@ -4,7 +4,7 @@
   const vxg = (window.vxg = window.vxg || {});
   const REGION = { param: "params", kv: "kv", activation: "transient", staging: "transient" };
   const KINDS = Object.keys(REGION);
-  const BOX = { left: 84, right: 14, top: 74, bottom: 36 }; // pixels around the plot
+  const BOX = { left: 94, right: 14, top: 74, bottom: 36 }; // pixels around the plot
   const STRIP = 40; // pixels, the height of the area of live bytes above it
   const ORDER = ["params", "kv", "transient"];
 

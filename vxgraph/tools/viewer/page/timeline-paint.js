@@ -234,18 +234,32 @@
     return lo > 0.6 * hi && hi > lo ? [Math.floor(lo - 0.1 * (hi - lo)), hi] : [0, hi];
   }
 
+  /** Steps as a path; of the points that share a pixel only the least, the most and the last are drawn. */
+  function traceSteps(view, pen, box, points, base, heightOf) {
+    const first = Math.max(0, points.findLastIndex(([time]) => time <= view.x.lo));
+    let column = { x: view.px(points[first][0]), low: base, high: base, last: base };
+    pen.moveTo(column.x, base);
+    const flush = () => {
+      for (const y of [column.low, column.high, column.last]) pen.lineTo(column.x, y);
+    };
+    for (let i = first; i < points.length; i += 1) {
+      const x = view.px(points[i][0]);
+      const y = base - heightOf(points[i][1]);
+      if (x - column.x < 1) column = { ...column, low: Math.max(column.low, y), high: Math.min(column.high, y), last: y };
+      else {
+        flush();
+        pen.lineTo(x, column.last);
+        column = { x, low: y, high: y, last: y };
+      }
+      if (x > box.right) break;
+    }
+    flush();
+    pen.lineTo(Math.max(column.x, Math.min(box.right, view.px(view.end()))), column.last);
+  }
+
   function paintSeries(view, pen, box, row, { points }, base, heightOf, over) {
     pen.beginPath();
-    let [x, y] = [view.px(points[0][0]), base];
-    pen.moveTo(x, base);
-    for (const [time, bytes] of points) {
-      x = view.px(time);
-      if (x > box.right + 2) break;
-      pen.lineTo(x, y);
-      y = base - heightOf(bytes);
-      pen.lineTo(x, y);
-    }
-    pen.lineTo(Math.max(x, Math.min(box.right, view.px(view.end()))), y);
+    traceSteps(view, pen, box, points, base, heightOf);
     pen.strokeStyle = row.place < 0 ? view.colours.muted : view.app.colour(row.place, "line");
     pen.setLineDash(over ? [3, 3] : []);
     pen.lineWidth = 1.2;
