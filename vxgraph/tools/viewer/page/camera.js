@@ -6,7 +6,7 @@
   const vxg = (window.vxg = window.vxg || {});
   const MARGIN = 28;
   /** Zoomed out further than this, second lines cannot be read and are not drawn. */
-  const FAR = 0.42;
+  const FAR = 0.36;
   const MAP = { width: 168, height: 112 };
 
   class Camera {

@@ -1,5 +1,5 @@
 /**
- * Draws a laid-out scene as SVG: frames, edges, cards, labels, in this order. Elements that stay are moved, not made anew,
+ * Draws a laid-out scene as SVG: bodies of frames, edges, cards and heads of frames, labels, in this order. Elements that stay are moved, not made anew,
  * so that unfolding reads as motion and the focus stays where it was.
  */
 "use strict";
@@ -14,34 +14,35 @@
   class Painter {
     constructor(app, world) {
       this.app = app;
-      this.layers = Object.fromEntries(["frames", "edges", "nodes", "labels"].map((name) => [name, world.appendChild(vxg.svg("g", { class: name }))]));
+      this.layers = Object.fromEntries(["bodies", "edges", "nodes", "labels"].map((name) => [name, world.appendChild(vxg.svg("g", { class: name }))]));
       this.nodes = new Map();
       this.edges = new Map();
     }
 
     /** @param {object} scene laid out */
     draw(scene) {
-      const [frames, cards] = [[], []];
-      const sort = (node) => {
-        (node.open ? frames : cards).push(node);
-        node.children.forEach(sort);
-      };
-      scene.tree.forEach(sort);
       const before = this.nodes;
       this.nodes = new Map();
-      const elements = [frames, cards].map((nodes) => nodes.map((node) => this.node(node, before)));
+      const [bodies, elements] = [[], []];
+      const visit = (node) => {
+        if (node.open) bodies.push(this.element(node, `${node.id}:body`, before));
+        elements.push(this.element(node, `${node.id}${node.open ? ":open" : ""}`, before));
+        node.children.forEach(visit);
+      };
+      scene.tree.forEach(visit);
       for (const element of before.values()) element.remove();
-      arrange(this.layers.frames, elements[0]);
-      arrange(this.layers.nodes, elements[1]);
+      arrange(this.layers.bodies, bodies);
+      arrange(this.layers.nodes, elements);
       this.drawEdges(scene);
     }
 
-    node(node, before) {
-      const key = `${node.id}${node.open ? ":open" : ""}`;
+    element(node, key, before) {
+      const body = key.endsWith(":body");
       const shape = `${node.rect.width}x${node.rect.height}`;
       let element = before.get(key);
-      if (element && element.dataset.shape !== shape) element.replaceChildren(...this.inside(node));
-      if (!element) element = this.newNode(node);
+      if (!element) element = body ? this.newBody(node) : this.newNode(node);
+      else if (!body && element.dataset.shape !== shape) element.replaceChildren(...this.inside(node));
+      if (body) for (const side of ["width", "height"]) element.firstChild.setAttribute(side, node.rect[side]);
       before.delete(key);
       element.dataset.shape = shape;
       element.style.transform = `translate(${node.rect.x}px, ${node.rect.y}px)`;
@@ -49,10 +50,17 @@
       return element;
     }
 
+    /** A frame's ground lies below the edges, its head above them. */
+    newBody(node) {
+      const element = vxg.svg("g", { class: `node frame kind-${node.kind}`, "data-body": node.group, "aria-hidden": "true" });
+      element.append(vxg.svg("rect", { class: "body", rx: node.kind === "place" ? 14 : CORNER + 2 }));
+      return this.app.paint(element, node.place);
+    }
+
     newNode(node) {
       const isGroup = node.box === undefined;
       const element = vxg.svg("g", {
-        class: `node ${node.open ? "frame" : "card"} ${isGroup ? "group" : "box"} kind-${node.kind}`,
+        class: `node ${node.open ? "head" : "card"} ${isGroup ? "group" : "box"} kind-${node.kind}`,
         [isGroup ? "data-group" : "data-box"]: isGroup ? node.group : node.box,
         tabindex: 0,
         role: "button",
@@ -87,23 +95,23 @@
 
     openFrame(node) {
       const { width, height } = node.rect;
-      const text = [node.full[0], ...node.full.slice(1, 2)].join("  ·  ");
-      const parts = [
+        const parts = [
         vxg.svg("rect", { class: "body", width, height, rx: CORNER + 2 }),
         vxg.svg("rect", { class: "handle", x: 1, y: 1, width: width - 2, height: 30, rx: CORNER }),
-        vxg.svg("text", { class: "title", x: 30, y: 20 }, vxg.layout.clip(text, "title", width - 44)),
+        vxg.svg("text", { class: "title", x: 32, y: 21 }, vxg.layout.clip(node.full[0], "title", width - 46)),
       ];
+      if (node.full.length > 1) parts.push(vxg.svg("text", { class: "line", x: 32, y: 37 }, vxg.layout.clip(node.full[1], "line", width - 46)));
       if (node.kind === "loop") parts.push(vxg.svg("path", { class: "icon", d: "M21 13a5.5 5.5 0 1 0 .6 4.6M21.6 10v4h-4" }));
       else parts.push(foldButton(17, 16, true));
       return parts;
     }
 
     placeFrame(node) {
-      const { width, height } = node.rect;
+      const { width } = node.rect;
       const { name, memory, use } = this.app.data.places[node.place] || { name: node.full[0] };
       const title = node.full[0] || name;
       const parts = [
-        vxg.svg("rect", { class: "body", width, height, rx: 14 }),
+        vxg.svg("rect", { class: "handle", x: 2, y: 2, width: width - 4, height: 58, rx: 12 }),
         vxg.svg("path", { class: "glyph", d: this.app.glyph(node.place), transform: "translate(18 16) scale(1.2)" }),
         vxg.svg("text", { class: "place-title", x: 40, y: 28 }, vxg.layout.clip(title, "place", width - 60)),
       ];
@@ -129,9 +137,13 @@
       this.layers.labels.replaceChildren(...labels);
     }
 
-    /** The elements of a visible id, frame or card. */
+    /** The element of a visible id that has the focus and the name: a card or a frame's head. */
     find(id) {
       return this.nodes.get(id) || this.nodes.get(`${id}:open`);
+    }
+    /** All elements of a visible id or an edge's. */
+    parts(id) {
+      return this.edges.get(id) || [this.find(id), this.nodes.get(`${id}:body`)].filter(Boolean);
     }
   }
 

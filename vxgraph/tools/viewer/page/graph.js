@@ -76,7 +76,7 @@
       const size = this.app.bytes(moves.reduce((total, move) => total + move.nbytes, 0));
       const times = moves.every((move) => move.count === moves[0].count) && moves[0].count > 1 ? ` × ${moves[0].count}` : "";
       if (moves.length > 1) return `${moves.length} transfers, ${size}${times}`;
-      return `${vxg.layout.clip(moves[0].name, "label", 130)}, ${size}${times}`;
+      return `${vxg.layout.clip(moves[0].name, "label", 96)}, ${size}${times}`;
     }
 
     /** Visible id -> node, and -> ids of its edges. */
@@ -195,9 +195,7 @@
 
     mark(name, ids) {
       for (const element of this.canvas.querySelectorAll(`.${name}`)) element.classList.remove(name);
-      for (const id of ids) {
-        for (const element of [this.painter.find(id), ...(this.painter.edges.get(id) || [])]) element?.classList.add(name);
-      }
+      for (const id of ids) this.painter.parts(id).forEach((element) => element.classList.add(name));
     }
 
     bind() {
@@ -280,8 +278,8 @@
 
   /** The item that an element of the drawing stands for. */
   function hitOf(target) {
-    const { group, box, edge } = target.closest?.("[data-group], [data-box], [data-edge]")?.dataset ?? {};
-    if (group !== undefined) return { group: Number(group) };
+    const { group, body, box, edge } = target.closest?.("[data-group], [data-body], [data-box], [data-edge]")?.dataset ?? {};
+    if (group ?? body) return { group: Number(group ?? body) };
     if (box !== undefined) return { box: Number(box) };
     return edge === undefined ? null : { edge };
   }

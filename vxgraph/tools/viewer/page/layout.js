@@ -13,8 +13,9 @@
   const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
   const FONTS = { title: `600 12.5px ${FONT}`, line: `11px ${MONO}`, place: `650 15px ${FONT}`, label: `600 11.5px ${FONT}` };
   const MIN_WIDTH = 84;
-  const MAX_WIDTH = 250;
-  const PLACE_WIDTH = 220;
+  const MAX_WIDTH = 216;
+  const MAX_FRAME = 280;
+  const PLACE_WIDTH = 200;
   const TITLE_STEP = 20;
   const LINE_STEP = 15;
   const MAX_LINES = 3;
@@ -57,6 +58,7 @@
     const wide = Math.max(...node.texts.map((text, i) => textWidth(text, i ? "line" : "title") + (i ? 0 : extra)));
     node.width = Math.ceil(Math.max(MIN_WIDTH, wide + 26));
     node.height = 14 + TITLE_STEP + LINE_STEP * (node.texts.length - 1);
+    if (node.open) node.least = node.kind === "place" ? PLACE_WIDTH : Math.min(MAX_FRAME, Math.ceil(Math.max(textWidth(texts[0], "title") + 58, textWidth(texts[1] ?? "", "line") + 46)));
     node.children.forEach((child) => sizeOf(app, child));
   }
 
@@ -68,7 +70,6 @@
     "elk.json.edgeCoords": "ROOT",
     "elk.json.shapeCoords": "ROOT",
     "elk.aspectRatio": "0.4",
-    "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
     "elk.layered.feedbackEdges": "true",
     "elk.layered.nodePlacement.favorStraightEdges": "true",
     "elk.layered.thoroughness": "5",
@@ -82,14 +83,15 @@
     "elk.edgeLabels.inline": "true",
     "elk.nodeSize.constraints": "MINIMUM_SIZE",
   };
-  const PADDING = { place: "[top=72,left=18,bottom=20,right=18]", other: "[top=44,left=16,bottom=18,right=16]" };
+  const PLAIN = new Set(["elk.algorithm", "elk.direction", "elk.hierarchyHandling", "elk.json.edgeCoords", "elk.json.shapeCoords", "elk.padding"]);
+  const PADDING = { place: "[top=72,left=18,bottom=20,right=18]", lined: "[top=60,left=16,bottom=18,right=16]", plain: "[top=44,left=16,bottom=18,right=16]" };
 
   function elkNode(node) {
     const made = { id: node.id, width: node.width, height: node.height };
     if (!node.open) return made;
-    const place = node.kind === "place";
-    const least = place ? PLACE_WIDTH : node.width + 20;
-    made.layoutOptions = { ...OPTIONS, "elk.padding": place ? PADDING.place : PADDING.other, "elk.nodeSize.minimum": `(${least}, 60)` };
+    const padding = node.kind === "place" ? PADDING.place : node.full.length > 1 ? PADDING.lined : PADDING.plain;
+    // ELK takes a frame's least size as (height, width) where it lays out downward.
+    made.layoutOptions = { ...OPTIONS, "elk.padding": padding, "elk.nodeSize.minimum": `(60, ${node.least})` };
     made.children = node.children.map(elkNode);
     return made;
   }
@@ -157,9 +159,30 @@
     const key = keyOf(node);
     if (!kept.has(key)) {
       const graph = { ...elkNode(node), edges: [...edges.map(elkEdge), ...pile(node, edges)] };
-      kept.set(key, readBack(await engine.layout(graph)));
+      // At the root it takes the width for both: `widen` does it then.
+      delete graph.layoutOptions["elk.nodeSize.minimum"];
+      kept.set(key, widen(node, readBack(await attempt(graph))));
     }
     return kept.get(key);
+  }
+
+  /** A column is at least as wide as its title; what is in it stands in its middle. */
+  function widen(node, laid) {
+    const frame = laid.rects.get(node.id);
+    const shift = Math.max(0, (node.least - frame.width) / 2);
+    for (const rect of laid.rects.values()) if (rect !== frame) rect.x += shift;
+    for (const { points, spot } of laid.lines.values()) for (const point of spot ? [...points, spot] : points) point.x += shift;
+    frame.width += 2 * shift;
+    return laid;
+  }
+
+  /** ELK's finer options have failed on some nested graphs: then it lays out with the plain ones. */
+  function attempt(graph) {
+    return engine.layout(graph).catch(() => engine.layout(plainer(graph)));
+  }
+  function plainer(node) {
+    const options = node.layoutOptions && Object.fromEntries(Object.entries(node.layoutOptions).filter(([key]) => PLAIN.has(key)));
+    return { ...node, layoutOptions: options, children: node.children?.map(plainer), edges: node.edges?.map(({ layoutOptions, ...edge }) => edge) };
   }
 
   /** An edge to the next step gives way where edges run in circles (MODEL_ORDER would say so, but fails in nested frames). */
@@ -168,12 +191,31 @@
     return { id: edge.id, sources: [edge.src], targets: [edge.dst], labels: labelOf(edge), layoutOptions: priority };
   }
 
-  /** Edges that are not drawn: nodes without any in a column stand below each other instead of in one row. */
+  /** Edges that are not drawn: parts of a column that have nothing to do with each other stand below each other, not in one row. */
   function pile(node, edges) {
-    const busy = new Set(edges.flatMap(({ src, dst }) => [src, dst]));
-    const holds = (each) => busy.has(each.id) || each.children.some(holds);
-    const alone = node.children.filter((each) => !holds(each));
-    return alone.slice(1).flatMap((each, i) => ((i + 1) % PILE ? [{ id: `pile-${i}`, sources: [alone[i].id], targets: [each.id] }] : []));
+    const parts = partsOf(node, edges);
+    const links = [];
+    for (let i = 1; i < parts.length; i++) {
+      if (i % PILE) links.push({ id: `pile-${i}`, sources: [leaf(parts[i - 1].at(-1), -1)], targets: [leaf(parts[i][0], 0)] });
+    }
+    return links;
+  }
+  const leaf = (node, which) => (node.children.length ? leaf(node.children.at(which), which) : node.id);
+
+  /** The column's direct children in connected parts, in order. */
+  function partsOf(node, edges) {
+    const owner = new Map();
+    const own = (each, child) => {
+      owner.set(each.id, child);
+      each.children.forEach((inner) => own(inner, child));
+    };
+    node.children.forEach((child) => own(child, child));
+    const root = new Map(node.children.map((child) => [child, child]));
+    const find = (child) => (root.get(child) === child ? child : find(root.get(child)));
+    for (const { src, dst } of edges) root.set(find(owner.get(dst)), find(owner.get(src)));
+    const parts = new Map();
+    for (const child of node.children) parts.set(find(child), [...(parts.get(find(child)) || []), child]);
+    return [...parts.values()];
   }
 
   function labelOf(edge) {

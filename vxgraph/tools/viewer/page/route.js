@@ -5,7 +5,7 @@
 "use strict";
 (function () {
   const vxg = (window.vxg = window.vxg || {});
-  const GAP = 64;
+  const GAP = 56;
   const BEND = 46;
   const LABEL_STEP = 28;
 
@@ -18,6 +18,9 @@
     const boxes = scene.tree.map((node, i) => laid[i].rects.get(node.id));
     const lefts = spread(boxes, across);
     const tops = align(boxes, laid, across);
+    const lift = lanes(across, boxes, tops, laid) * LABEL_STEP;
+    tops.forEach((_, i) => (tops[i] += lift));
+    for (const each of across) if (each.lane !== undefined) each.lane += lift;
     const put = (node, i) => {
       const rect = laid[i].rects.get(node.id);
       node.rect = { ...rect, x: rect.x + lefts[i], y: rect.y + tops[i] };
@@ -61,6 +64,25 @@
       tops[i] = Math.max(0, Math.min(tallest - box.height, shift));
     });
     return tops;
+  }
+
+  /**
+   * An edge that passes other columns does so above or below them, each in a lane of its own (`lane`, its height).
+   * @returns {number} how many pass above
+   */
+  function lanes(across, boxes, tops, laid) {
+    const used = { above: 0, below: 0 };
+    for (const each of across) {
+      const [low, high] = [Math.min(each.from, each.to), Math.max(each.from, each.to)];
+      if (high - low < 2) continue;
+      const foot = Math.max(...boxes.slice(low + 1, high).map((box, i) => tops[low + 1 + i] + box.height));
+      const y = (column, id) => tops[column] + laid[column].rects.get(id).y;
+      const sum = y(each.from, each.edge.src) + y(each.to, each.edge.dst);
+      const side = sum < foot ? "above" : "below";
+      used[side] += 1;
+      each.lane = side === "above" ? -LABEL_STEP * (used.above - 0.4) : foot + LABEL_STEP * used.below;
+    }
+    return used.above;
   }
 
   /** An edge inside a column, as ELK led it. */
@@ -108,7 +130,7 @@
 
   /** Heights of the labels in one gap: as near to the middle of their edges as their neighbours allow. */
   function stack(edges) {
-    const wanted = (each) => (Math.abs(each.from - each.to) > 1 ? each.ends[0].at : (each.ends[0].at + each.ends[1].at) / 2);
+    const wanted = (each) => each.lane ?? (each.ends[0].at + each.ends[1].at) / 2;
     const sorted = [...edges].sort((a, b) => wanted(a) - wanted(b));
     const blocks = [];
     for (const each of sorted) {
