@@ -82,7 +82,10 @@
     rows() {
       const column = COLUMNS.find(({ id }) => id === this.sort);
       const compare = (a, b) => (column.number ? column.of(a.one) - column.of(b.one) : String(column.of(a.one)).localeCompare(String(column.of(b.one))));
-      const found = this.data.bill.map((one, i) => ({ one, i, moves: this.movesOf(one) })).filter((row) => row.moves);
+      const found = this.data.bill.flatMap((one, i) => {
+        const moves = this.movesOf(one);
+        return moves ? [{ one: partOf(this.data, one, moves), i, moves }] : [];
+      });
       return found.sort((a, b) => (this.down ? -1 : 1) * compare(a, b) || a.i - b.i);
     }
 
@@ -251,6 +254,16 @@
     const part = Math.max(0.08, (Math.log2(nbytes) - Math.log2(most) + 24) / 24);
     button.style.setProperty("--strength", `${Math.round(55 * part)}%`);
     return el("td", { "data-src": src, "data-dst": dst }, button);
+  }
+
+  /** A row for some of its moves only, with their sums. */
+  function partOf(data, one, moves) {
+    if (moves.length === one.moves.length) return one;
+    const all = moves.map((i) => data.moves[i]);
+    const timed = one.seconds !== null && all.every(({ predicted }) => predicted !== null);
+    const seconds = timed ? all.reduce((sum, move) => sum + move.predicted * one.count, 0) : null;
+    const nbytes = all.reduce((sum, move) => sum + move.nbytes * one.count, 0);
+    return { ...one, moves, edges: moves.length, nbytes, seconds };
   }
 
   function totalsOf(bill) {
