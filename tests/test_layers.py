@@ -41,6 +41,7 @@ THIRD_PARTIES = {
     "pydantic": (
         "vxgraph/topology/tables.py",
         "vxgraph/tools/target.py",
+        "vxgraph/tools/trace_file.py",
         "examples/llama2/config.py",
         "examples/llama2/weights/",
         "examples/llama2/tokenizer/",

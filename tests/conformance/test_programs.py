@@ -13,11 +13,14 @@ import pytest
 import vxgraph as vx
 from tests.conformance.bed import Bed
 from vxgraph.ir.types import Array
+from vxgraph.program.instructions import Queue
 from vxgraph.program.model import Program
+from vxgraph.runtime.abi import Timed
 from vxgraph.runtime.session import Session
 
 RNG = np.random.default_rng(6)
 WIDTH, LENGTH, STEPS, ROWS = 8, 16, 5, 3
+WITHIN_A_DEVICE, BETWEEN_DEVICES = 2e-6, 2e-4  # seconds that observed times may be off
 T = vx.Dim("T", min=1, max=LENGTH - STEPS)
 G0, G1 = vx.GPU[0], vx.GPU[1]
 PARAMS = {name: RNG.standard_normal((WIDTH, WIDTH)).astype(np.float32) for name in ("wk", "wq")}
@@ -133,6 +136,21 @@ def test_a_trace_carries_the_observed_device_of_every_event(closed_bed: Bed) -> 
     here, there = ({seen for planned, seen in kernels if planned == str(t)} for t in (G0, G1))
     assert len(here) == len(there) == 1
     assert here.isdisjoint(there) == closed_bed.apart(G0, G1)
+
+
+def test_a_timeline_keeps_the_order_of_the_program(closed_bed: Bed) -> None:
+    with closed_bed.session(decoder(G0, G1), PARAMS, trace=True) as s:
+        s.run(INPUTS)
+        timeline = s.report.timeline()
+    assert timeline.clock == ("device" if isinstance(closed_bed.backend, Timed) else "host")
+    ends: dict[str, float] = {}
+    queues: dict[Queue, float] = {}
+    for event in timeline.slices:
+        before = [ends[name] for name in event.instr.after if name in ends]
+        assert max(before, default=0.0) <= event.start + BETWEEN_DEVICES
+        assert queues.get(event.instr.queue, 0.0) <= event.start + WITHIN_A_DEVICE
+        ends[event.instr.name] = queues[event.instr.queue] = event.end
+    assert max(ends.values()) <= timeline.seconds + BETWEEN_DEVICES
 
 
 def test_memory_is_given_back_when_a_session_closes(closed_bed: Bed) -> None:
