@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,25 @@ def arrows(trace: dict[str, Any]) -> list[list[str]]:
             at = [s for s in slices if s["tid"] == e["tid"] and s["ts"] <= e["ts"] < s["ts"] + s["dur"]]
             found.setdefault(e["id"], []).append(at[0]["name"])
     return list(found.values())
+
+
+def test_no_arrow_stands_on_a_slice_of_no_time() -> None:
+    program = compiled(crossing, DIRECT)
+    timeline = predict(program, DIRECT)
+    sudden = [replace(s, seconds=0.0) if s.instr.name == "neg" else s for s in timeline.slices]
+    trace = chrome_trace(replace(timeline, slices=tuple(sudden)), program)
+    keeps_the_format(trace)
+    assert arrows(trace) == [["upload %x.gpu0", "dispatch %relu (relu)"]]
+
+
+def test_a_clock_s_rounding_makes_no_slice_overlap_the_next() -> None:
+    """Perfetto drops a slice that begins a nanosecond before the last one has ended."""
+    program = compiled(crossing, DIRECT)
+    timeline = predict(program, DIRECT)
+    one = replace(timeline.slices[0], start=1e-6 / 7, seconds=1e-5 / 7)
+    for early in (3e-9, 0.0, 5e-10):
+        two = (one, replace(one, start=one.end - early))
+        keeps_the_format(chrome_trace(replace(timeline, slices=two), program))
 
 
 def test_memory_is_counted_at_each_change(trace: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from vxgraph.topology.ids import Topology
 
 LOOPS = "loops"
 FIRST_THREAD = 1000  # above every process: a thread of its process's number would be shown as the main one
+RESOLUTION = 1000  # nanoseconds; CUDA's is half of that
 FORMAT = 1  # of what is beside the format's own keys, for who reads it back
 Event = dict[str, Any]
 
@@ -64,6 +65,7 @@ class _Tracks:
         self.queues = {queue: tid for tid, queue in enumerate(queues, FIRST_THREAD)}
         loops = dict.fromkeys(s.loop for s in sections)
         self.loops = {loop: tid for tid, loop in enumerate(loops, FIRST_THREAD + len(queues))}
+        self.ends: dict[int, int] = {}  # of each thread's last slice, in nanoseconds
 
     def names(self) -> Iterator[Event]:
         if self.loops:
@@ -79,6 +81,17 @@ class _Tracks:
         """Where a slice stands."""
         return {"pid": self.processes[s.instr.topology], "tid": self.queues[s.instr.queue]}
 
+    def place(self, pid: int, tid: int, start: float, end: float) -> Event:
+        """The next slice of a thread, in whole nanoseconds, which are what Perfetto keeps.
+
+        It drops a slice that begins before the last one has ended, if only by a clock's rounding.
+        """
+        first, last, before = round(start * 1e9), round(end * 1e9), self.ends.get(tid, 0)
+        if 0 < before - first <= RESOLUTION:
+            first, last = before, max(before, last)
+        self.ends[tid] = last
+        return {"pid": pid, "tid": tid, "ts": first / 1e3, "dur": (last - first) / 1e3}
+
 
 def _named(what: str, pid: int, tid: int, name: str, order: int) -> Iterator[Event]:
     yield {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
@@ -86,7 +99,7 @@ def _named(what: str, pid: int, tid: int, name: str, order: int) -> Iterator[Eve
 
 
 def _microseconds(seconds: float) -> float:
-    return seconds * 1e6
+    return round(seconds * 1e9) / 1e3
 
 
 def _slice(s: Slice, tracks: _Tracks, sizes: Sizes | None) -> Event:
@@ -104,21 +117,23 @@ def _slice(s: Slice, tracks: _Tracks, sizes: Sizes | None) -> Event:
         args["reason"] = instr.why
     if instr.loc:
         args["source"] = str(instr.loc)
-    times = {"ts": _microseconds(s.start), "dur": _microseconds(s.seconds)}
-    return {"name": label(instr), "cat": instr.queue.kind, "ph": "X", **tracks.of(s), **times, "args": args}
+    place = tracks.place(**tracks.of(s), start=s.start, end=s.end)
+    return {"name": label(instr), "cat": instr.queue.kind, "ph": "X", **place, "args": args}
 
 
 def _section(s: Section, tracks: _Tracks) -> Event:
-    times = {"ts": _microseconds(s.start), "dur": _microseconds(s.end - s.start)}
     args = {"loop": f"%{s.loop}", "first": s.first, "last": s.last}
-    return {"name": s.title, "cat": "loop", "ph": "X", "pid": 1, "tid": tracks.loops[s.loop], **times, "args": args}
+    place = tracks.place(1, tracks.loops[s.loop], s.start, s.end)
+    return {"name": s.title, "cat": "loop", "ph": "X", **place, "args": args}
 
 
 # Arrows.
 
 
 def _arrows(timeline: Timeline, program: Program, tracks: _Tracks) -> Iterator[Event]:
-    for number, stations in enumerate(_flows(timeline, program), 1):
+    # A slice of no time is one that no arrow can stand on.
+    flows = (stations for stations in _flows(timeline, program) if all(s.seconds > 2e-9 for s in stations))
+    for number, stations in enumerate(flows, 1):
         for k, s in enumerate(stations):
             phase = {0: "s", len(stations) - 1: "f"}.get(k, "t")
             # In the middle of its slice, so that no reader takes it for the neighbour's.
