@@ -12,6 +12,7 @@
   const ORDER = ["graph", "memory", "bill", "timeline"];
   const UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB"];
   const PALETTE = 8;
+  const WIDE_SCREEN = 1500;
   /** One mark per colour, in a box of 12 x 12: places differ by more than colour. */
   const GLYPHS = [
     "M6 1a5 5 0 1 0 .01 0Z",
@@ -111,11 +112,11 @@
     /** Selects a box, a group or a move, and brings it into view in the graph, unfolding what hides it. */
     reveal(item) {
       this.show("graph");
+      this.select(item); // first, for it may open the panel, which makes the view narrower
       const view = this.mounted.graph;
       if (item.group !== undefined) view.focusGroup(item.group);
       else if (item.box !== undefined) view.focus(item.box);
       else view.focusMove(item.move);
-      this.select(item);
     }
     show(name) {
       if (!vxg.views[name] || name === this.current) return;
@@ -253,6 +254,18 @@
     window.dispatchEvent(new Event("resize"));
   }
 
+  /** On a small screen the panel comes with the first selection; after that it is as the reader left it. */
+  function hidePanelAtFirst(app) {
+    if (innerWidth >= WIDE_SCREEN) return;
+    togglePanel(false);
+    let fresh = true;
+    document.getElementById("panel-button").addEventListener("click", () => (fresh = false));
+    app.on("select", (item) => {
+      if (item && fresh) togglePanel(true);
+      if (item) fresh = false;
+    });
+  }
+
   function bindButtons(app) {
     document.getElementById("theme").addEventListener("click", () => {
       setTheme(app, stored("vxgraph-theme", app.theme() === "dark" ? "light" : "dark") || (app.theme() === "dark" ? "light" : "dark"));
@@ -288,7 +301,7 @@
     const app = (vxg.app = new App(JSON.parse(document.getElementById("data").textContent)));
     buildHeader(app);
     buildTabs(app);
-    if (innerWidth < 800) togglePanel(false);
+    hidePanelAtFirst(app);
     vxg.details.mount(app);
     vxg.search.mount(app);
     bindButtons(app);

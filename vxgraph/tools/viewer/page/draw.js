@@ -94,9 +94,8 @@
     }
 
     openFrame(node) {
-      const { width, height } = node.rect;
-        const parts = [
-        vxg.svg("rect", { class: "body", width, height, rx: CORNER + 2 }),
+      const { width } = node.rect;
+      const parts = [
         vxg.svg("rect", { class: "handle", x: 1, y: 1, width: width - 2, height: 30, rx: CORNER }),
         vxg.svg("text", { class: "title", x: 32, y: 21 }, vxg.layout.clip(node.full[0], "title", width - 46)),
       ];

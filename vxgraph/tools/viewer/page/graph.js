@@ -8,6 +8,8 @@
   /** More cards than this at once are neither readable nor quick to lay out. */
   const MOST = 600;
   const PAN = 80;
+  /** More than this do not move smoothly. */
+  const STILL = 120;
 
   class GraphView {
     constructor(app, root) {
@@ -55,9 +57,10 @@
       clearTimeout(slow);
       if (turn !== this.turn) return;
       this.busy.hidden = true;
+      this.hover(null);
       this.scene = scene;
       this.index();
-      this.canvas.classList.toggle("still", scene.count > 300);
+      this.canvas.classList.toggle("still", scene.count > STILL);
       this.painter.draw(scene);
       this.camera.setScene(size, this.mapMarks());
       then(true);

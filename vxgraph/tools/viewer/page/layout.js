@@ -20,6 +20,7 @@
   const LINE_STEP = 15;
   const MAX_LINES = 3;
   const PILE = 12;
+  const FAN = 5;
   const brush = document.createElement("canvas").getContext("2d");
   const widths = new Map();
 
@@ -46,20 +47,27 @@
     return cut(low);
   }
 
+  /** `%layers.3.q` in the frame `layers.3` is `.q`. */
+  function brief(name, parent) {
+    const prefix = parent && `${parent.full[0]}.`;
+    const bare = name.replace(/^%/, "");
+    return prefix && bare.startsWith(prefix) ? bare.slice(prefix.length - 1) : name;
+  }
+
   /** Adds `texts` (clipped) and, where it is not a frame, width and height. */
-  function sizeOf(app, node) {
+  function sizeOf(app, node, parent) {
     const from = node.box === undefined ? app.model.groups[node.group] : app.data.boxes[node.box];
     const texts = node.box === undefined ? [from.title.replace(/^(\d+) x /, "$1 × "), ...from.lines] : from.lines.length ? from.lines : [from.name];
     node.kind = from.kind;
     node.place = from.place;
     node.full = texts;
     const extra = node.box === undefined ? 22 : 0;
-    node.texts = texts.slice(0, 1 + MAX_LINES).map((text, i) => clip(text, i ? "line" : "title", MAX_WIDTH - 26 - (i ? 0 : extra)));
+    node.texts = [brief(texts[0], parent), ...texts.slice(1, 1 + MAX_LINES)].map((text, i) => clip(text, i ? "line" : "title", MAX_WIDTH - 26 - (i ? 0 : extra)));
     const wide = Math.max(...node.texts.map((text, i) => textWidth(text, i ? "line" : "title") + (i ? 0 : extra)));
     node.width = Math.ceil(Math.max(MIN_WIDTH, wide + 26));
     node.height = 14 + TITLE_STEP + LINE_STEP * (node.texts.length - 1);
     if (node.open) node.least = node.kind === "place" ? PLACE_WIDTH : Math.min(MAX_FRAME, Math.ceil(Math.max(textWidth(texts[0], "title") + 58, textWidth(texts[1] ?? "", "line") + 46)));
-    node.children.forEach((child) => sizeOf(app, child));
+    node.children.forEach((child) => sizeOf(app, child, node));
   }
 
   const OPTIONS = {
@@ -71,6 +79,7 @@
     "elk.json.shapeCoords": "ROOT",
     "elk.aspectRatio": "0.4",
     "elk.layered.feedbackEdges": "true",
+    "elk.layered.mergeEdges": "true",
     "elk.layered.nodePlacement.favorStraightEdges": "true",
     "elk.layered.thoroughness": "5",
     "elk.spacing.nodeNode": "24",
@@ -153,15 +162,38 @@
   let engine = null;
   const kept = new Map();
 
+  /**
+   * Parts edges that ELK lays out from those of hubs, which would each take a track of their own beside all layers: they
+   * run down a rail at the column's left (`vxg.route`). ELK keeps a hub's nearest edge, for the order from above to below.
+   */
+  function partHubs(edges) {
+    const by = { src: new Map(), dst: new Map() };
+    for (const edge of edges) for (const end of ["src", "dst"]) by[end].set(edge[end], [...(by[end].get(edge[end]) || []), edge]);
+    const rails = new Map();
+    for (const [end, near] of [["src", 0], ["dst", -1]]) {
+      for (const [hub, all] of by[end]) {
+        if (all.length > FAN) all.forEach((edge) => (edge !== all.at(near) || edge.later) && rails.set(edge, rails.get(edge) ?? `${end} ${hub}`));
+      }
+    }
+    const names = [...new Set(rails.values())];
+    for (const [edge, name] of rails) edge.rail = names.indexOf(name);
+    return { led: edges.filter((edge) => !rails.has(edge)), railed: [...rails.keys()], rails: names.length };
+  }
+
   /** @returns {Promise<{rects: Map, lines: Map}>} of one column, from memory where its fold state was laid out before */
   async function layColumn(node, edges) {
     if (!node.open) return { rects: new Map([[node.id, { x: 0, y: 0, width: node.width, height: node.height }]]), lines: new Map() };
     const key = keyOf(node);
     if (!kept.has(key)) {
-      const graph = { ...elkNode(node), edges: [...edges.map(elkEdge), ...pile(node, edges)] };
+      const { led, railed, rails } = partHubs(edges);
+      const graph = { ...elkNode(node), edges: [...led.map(elkEdge), ...pile(node, edges)] };
+      const left = 18 + vxg.route.RAIL * rails;
+      graph.layoutOptions["elk.padding"] = graph.layoutOptions["elk.padding"].replace(/left=\d+/, `left=${left}`);
       // At the root it takes the width for both: `widen` does it then.
       delete graph.layoutOptions["elk.nodeSize.minimum"];
-      kept.set(key, widen(node, readBack(await attempt(graph))));
+      const laid = widen(node, readBack(await attempt(graph)));
+      vxg.route.railAll(node, laid, railed);
+      kept.set(key, laid);
     }
     return kept.get(key);
   }
@@ -233,7 +265,7 @@
    */
   async function layOut(app, scene) {
     start();
-    scene.tree.forEach((node) => sizeOf(app, node));
+    scene.tree.forEach((node) => sizeOf(app, node, null));
     const columns = columnsOf(scene.tree);
     const inside = scene.tree.map(() => []);
     const across = [];

@@ -5,9 +5,11 @@
 "use strict";
 (function () {
   const vxg = (window.vxg = window.vxg || {});
-  const GAP = 56;
-  const BEND = 46;
+  const GAP = 52;
+  const BEND = 38;
   const LABEL_STEP = 28;
+  const STEP = 14;
+  const RAIL = 9;
 
   /**
    * @param {object} scene @param {{rects: Map, lines: Map}[]} laid one per column
@@ -29,7 +31,7 @@
     scene.tree.forEach(put);
     inside.forEach((edges, i) => edges.forEach((edge) => settle(edge, laid[i].lines.get(edge.id), lefts[i], tops[i])));
     const frames = scene.tree.map((node) => node.rect);
-    crossAll(across, frames, laid, lefts, tops);
+    crossAll(across, scene.tree, frames);
     return sizeOf(frames, across);
   }
 
@@ -85,6 +87,26 @@
     return used.above;
   }
 
+  /** Edges of hubs: out of the left side, down a rail that they share, into the left side. */
+  function railAll(node, laid, edges) {
+    const cards = [leaves(node).map(({ id }) => ({ id, rect: laid.rects.get(id) }))];
+    const last = Math.max(0, ...edges.map((edge) => edge.rail));
+    for (const edge of edges) {
+      const x = 12 + RAIL * (last - edge.rail);
+      const [src, dst] = [edge.src, edge.dst].map((id) => ({ id, column: 0, ...laid.rects.get(id) }));
+      src.at = src.y + src.height * 0.62;
+      dst.at = dst.y + dst.height * 0.38;
+      const out = detour(src, false, cards, src.y + src.height + STEP);
+      const into = detour(dst, false, cards, dst.y - STEP);
+      laid.lines.set(edge.id, { points: [...hook(src, out), { x, y: out }, { x, y: into }, ...hook(dst, into).reverse()], spot: null });
+    }
+  }
+
+  /** From a card's left side to height `y` beside it. */
+  function hook({ x, at }, y) {
+    return y === at ? [{ x, y }] : [{ x, y: at }, { x: x - 7, y: at }, { x: x - 7, y }];
+  }
+
   /** An edge inside a column, as ELK led it. */
   function settle(edge, line, x, y) {
     const points = line.points.map((point) => ({ x: point.x + x, y: point.y + y }));
@@ -92,20 +114,21 @@
     edge.spot = line.spot && { ...line.spot, x: line.spot.x + x, y: line.spot.y + y };
   }
 
-  function crossAll(across, frames, laid, lefts, tops) {
+  function crossAll(across, tree, frames) {
+    const cards = tree.map(leaves);
+    const rects = cards.map((all) => new Map(all.map((node) => [node.id, node.rect])));
     for (const each of across) {
-      each.ends = [[each.from, each.edge.src], [each.to, each.edge.dst]].map(([column, id]) => {
-        const rect = laid[column].rects.get(id);
-        return { id, x: rect.x + lefts[column], y: rect.y + tops[column], width: rect.width, height: rect.height };
-      });
+      each.ends = [[each.from, each.edge.src], [each.to, each.edge.dst]].map(([column, id]) => ({ id, column, ...rects[column].get(id) }));
     }
     fan(across);
     for (const [gap, edges] of groupBy(across, home)) {
       const middle = (frames[gap].x + frames[gap].width + frames[gap + 1].x) / 2;
       stack(edges);
-      for (const each of edges) cross(each, frames, middle);
+      for (const each of edges) cross(each, frames, middle, cards);
     }
   }
+
+  const leaves = (node) => (node.open ? node.children.flatMap(leaves) : [node]);
 
   function groupBy(items, keyOf) {
     const found = new Map();
@@ -146,17 +169,34 @@
 
   const overlap = (above, below) => above.centre + (above.edges.length * LABEL_STEP) / 2 > below.centre - (below.edges.length * LABEL_STEP) / 2;
 
-  function cross(each, frames, middle) {
+  function cross(each, frames, middle, cards) {
     const right = each.from < each.to;
+    const way = right ? 1 : -1;
     const [src, dst] = each.ends;
-    const [out, into] = right ? [src.x + src.width, dst.x] : [src.x, dst.x + dst.width];
     const side = (rect, far) => (far ? rect.x + rect.width : rect.x);
     const leave = side(frames[each.from], right);
     const enter = side(frames[each.to], !right);
-    const half = ((each.label?.width ?? 0) / 2) * (right ? 1 : -1);
-    const last = Math.abs(each.from - each.to) > 1 ? enter - BEND * (right ? 1 : -1) : middle + half;
-    each.edge.d = `M${out} ${src.at}H${leave}${swing(leave, src.at, middle - half, each.y)}H${last}${swing(last, each.y, enter, dst.at)}H${into}`;
+    const half = ((each.label?.width ?? 0) / 2) * way;
+    const last = each.lane === undefined ? middle + half : enter - BEND * way;
+    const out = step(side(src, right), src.at, way, detour(src, right, cards, src.y + src.height + STEP));
+    const into = step(side(dst, !right), dst.at, -way, detour(dst, !right, cards, dst.y - STEP));
+    const through = `H${leave}${swing(leave, out.y, middle - half, each.y)}H${last}${swing(last, each.y, enter, into.y)}`;
+    each.edge.d = `M${out.x} ${src.at}${out.turn}${through}${into.back}`;
     each.edge.spot = each.label && { ...each.label, x: middle - each.label.width / 2, y: each.y - each.label.height / 2 };
+  }
+
+  /** The height beside a card's row, where another card of the row stands in the way; otherwise its own. */
+  function detour(end, right, cards, beside) {
+    const blocks = ({ id, rect }) => id !== end.id && rect.y < end.at && rect.y + rect.height > end.at && (right ? rect.x > end.x : rect.x < end.x);
+    return cards[end.column].some(blocks) ? beside : end.at;
+  }
+
+  /** From a card's side to height `y`, and back. */
+  function step(x, at, way, y) {
+    if (y === at) return { x, y, turn: "", back: `H${x}` };
+    const [near, far] = [x + 6 * way, x + 12 * way];
+    const bend = y > at ? 6 : -6;
+    return { x, y, turn: `Q${near} ${at} ${near} ${at + bend}V${y - bend}Q${near} ${y} ${far} ${y}`, back: `H${far}Q${near} ${y} ${near} ${y - bend}V${at + bend}Q${near} ${at} ${x} ${at}` };
   }
 
   function swing(x, y, toX, toY) {
@@ -182,5 +222,5 @@
     return { x: from.x + (to.x - from.x) * part, y: from.y + (to.y - from.y) * part };
   }
 
-  vxg.route = { assemble };
+  vxg.route = { assemble, railAll, RAIL };
 })();
