@@ -280,7 +280,7 @@
 
   function bindKeys(app) {
     addEventListener("keydown", (event) => {
-      const typing = event.target.matches("input, textarea, select");
+      const typing = event.target.matches?.("input, textarea, select");
       if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
       const views = ORDER.filter((name) => vxg.views[name]);
       const actions = {

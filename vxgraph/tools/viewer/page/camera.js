@@ -25,6 +25,14 @@
       this.svg.style.setProperty("--grid", `${24 * transform.k}px`);
       this.svg.style.backgroundPosition = `${transform.x}px ${transform.y}px`;
       this.drawMap();
+      if (this.moves) this.moves();
+    }
+    /** The part of the world that is in view, and a little around it. */
+    seen() {
+      const { width, height } = this.room();
+      const x = this.at.invertX(-MARGIN);
+      const y = this.at.invertY(-MARGIN);
+      return { x, y, width: (width + 2 * MARGIN) / this.at.k, height: (height + 2 * MARGIN) / this.at.k };
     }
     room() {
       return { width: this.svg.clientWidth || 1, height: this.svg.clientHeight || 1 };

@@ -6,6 +6,9 @@
 (function () {
   const vxg = (window.vxg = window.vxg || {});
   const CORNER = 8;
+  /** With more nodes than this nothing glides. */
+  const LIVELY = 150;
+  const GLIDE = 260; // milliseconds
   const PAD = 13;
   const USES = ["params", "kv", "activations", "staging"];
   const CHEVRON = { open: "M-4-2 0 2.4 4-2", shut: "M-2-4 2.4 0-2 4" };
@@ -22,7 +25,9 @@
     /** @param {object} scene laid out */
     draw(scene) {
       const before = this.nodes;
+      const first = before.size === 0;
       this.nodes = new Map();
+      this.glides = [];
       const [bodies, elements] = [[], []];
       const visit = (node) => {
         if (node.open) bodies.push(this.element(node, `${node.id}:body`, before));
@@ -34,6 +39,24 @@
       arrange(this.layers.bodies, bodies);
       arrange(this.layers.nodes, elements);
       this.drawEdges(scene);
+      this.glide(!first && scene.count <= LIVELY && !matchMedia("(prefers-reduced-motion: reduce)").matches);
+    }
+
+    /** Moves what has a new place there in a moment. Drawn step by step: hundreds of CSS transitions each take a layer of their own. */
+    glide(smooth) {
+      if (this.timer) this.timer.stop();
+      const glides = this.glides;
+      const step = (t) => {
+        for (const each of glides) place(each, t);
+        const late = Math.max(0, 2 * t - 1);
+        for (const layer of [this.layers.edges, this.layers.labels]) layer.setAttribute("opacity", late);
+      };
+      if (!smooth) return step(1);
+      step(0);
+      this.timer = d3.timer((elapsed) => {
+        step(d3.easeCubicOut(Math.min(1, elapsed / GLIDE)));
+        if (elapsed >= GLIDE) this.timer.stop();
+      });
     }
 
     element(node, key, before) {
@@ -42,10 +65,10 @@
       let element = before.get(key);
       if (!element) element = body ? this.newBody(node) : this.newNode(node);
       else if (!body && element.dataset.shape !== shape) element.replaceChildren(...this.inside(node));
-      if (body) for (const side of ["width", "height"]) element.firstChild.setAttribute(side, node.rect[side]);
+      this.glides.push({ element, body, from: before.has(key) ? element.rect : null, to: node.rect });
       before.delete(key);
       element.dataset.shape = shape;
-      element.style.transform = `translate(${node.rect.x}px, ${node.rect.y}px)`;
+      element.rect = node.rect;
       this.nodes.set(key, element);
       return element;
     }
@@ -144,6 +167,16 @@
     parts(id) {
       return this.edges.get(id) || [this.find(id), this.nodes.get(`${id}:body`)].filter(Boolean);
     }
+  }
+
+  /** An element on its way at time `t` of 0..1: from its old rectangle, or out of nothing. */
+  function place({ element, body, from, to }, t) {
+    const mix = (key) => (from ? from[key] + (to[key] - from[key]) * t : to[key]);
+    element.setAttribute("transform", `translate(${mix("x")} ${mix("y")})`);
+    if (!from) element.setAttribute("opacity", t);
+    if (!body) return;
+    element.firstChild.setAttribute("width", mix("width"));
+    element.firstChild.setAttribute("height", mix("height"));
   }
 
   /** Puts `elements` in order into `layer` and touches none that is in place: a moved element would lose its focus. */

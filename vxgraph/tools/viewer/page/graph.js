@@ -8,8 +8,6 @@
   /** More cards than this at once are neither readable nor quick to lay out. */
   const MOST = 600;
   const PAN = 80;
-  /** More than this do not move smoothly. */
-  const STILL = 120;
 
   class GraphView {
     constructor(app, root) {
@@ -20,7 +18,7 @@
       this.layouts = 0;
       this.build();
       this.bind();
-      this.ready = this.refresh((rects) => rects && this.camera.fit(false));
+      this.ready = this.refresh(() => this.camera.fit(false));
     }
 
     build() {
@@ -31,6 +29,7 @@
       this.root.append(this.canvas, map, this.busy, this.buttons());
       this.painter = new vxg.Painter(this.app, this.world);
       this.camera = new vxg.Camera(this.canvas, this.world, map);
+      this.camera.moves = () => this.cull();
     }
 
     buttons() {
@@ -47,7 +46,7 @@
       );
     }
 
-    /** Computes, lays out and draws the present fold state; `then(ok)` moves the camera before the first paint. */
+    /** Computes, lays out and draws the present fold state; `then()` moves the camera before the first paint. */
     async refresh(then) {
       const turn = (this.turn += 1);
       const scene = vxg.model.visible(this.app.model, this.open);
@@ -60,10 +59,10 @@
       this.hover(null);
       this.scene = scene;
       this.index();
-      this.canvas.classList.toggle("still", scene.count > STILL);
       this.painter.draw(scene);
       this.camera.setScene(size, this.mapMarks());
-      then(true);
+      then();
+      this.cull();
       this.highlight(this.app.selected);
       this.layouts += 1;
       Object.assign(document.documentElement.dataset, { ready: "true", layouts: this.layouts });
@@ -94,6 +93,13 @@
       for (const edge of this.scene.edges.values()) {
         for (const end of [edge.src, edge.dst]) this.near.set(end, [...(this.near.get(end) || []), edge.id]);
       }
+    }
+
+    /** Text that is not in view is not drawn: most of the time that a frame takes is its text. */
+    cull() {
+      if (!this.scene) return;
+      const seen = this.camera.seen();
+      for (const [id, node] of this.shown) this.painter.find(id)?.classList.toggle("away", !touches(node.rect, seen));
     }
 
     mapMarks() {
@@ -260,7 +266,7 @@
     }
 
     key(event) {
-      const busy = event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]");
+      const busy = event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, textarea, select") || document.querySelector("dialog[open]");
       if (busy || this.root.hidden || event.target.closest?.(".details, [role=tablist]")) return;
       const hit = hitOf(event.target);
       const pans = { ArrowLeft: [PAN, 0], ArrowRight: [-PAN, 0], ArrowUp: [0, PAN], ArrowDown: [0, -PAN] }[event.key];
@@ -277,6 +283,10 @@
       this.app.select(this.itemOf(hit));
       if (hit.group !== undefined) this.toggle(hit.group);
     }
+  }
+
+  function touches(a, b) {
+    return a.x < b.x + b.width && a.x + a.width > b.x && a.y < b.y + b.height && a.y + a.height > b.y;
   }
 
   /** The item that an element of the drawing stands for. */
