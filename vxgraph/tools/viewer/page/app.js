@@ -13,6 +13,7 @@
   const UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB"];
   const PALETTE = 8;
   const WIDE_SCREEN = 1500;
+  const LONG = 160;
   /** One mark per colour, in a box of 12 x 12: places differ by more than colour. */
   const GLYPHS = [
     "M6 1a5 5 0 1 0 .01 0Z",
@@ -175,7 +176,7 @@
       const box = document.getElementById("tooltip");
       box.hidden = !lines;
       if (!lines) return;
-      box.replaceChildren(...lines.map((line) => vxg.el("div", {}, line)));
+      box.replaceChildren(...lines.map((line) => vxg.el("div", {}, line.length > LONG ? `${line.slice(0, LONG)}…` : line)));
       const { width, height } = box.getBoundingClientRect();
       box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
       box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;

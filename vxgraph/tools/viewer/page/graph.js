@@ -8,6 +8,7 @@
   /** More cards than this at once are neither readable nor quick to lay out. */
   const MOST = 600;
   const PAN = 80;
+  const MANY_PLACES = 5;
 
   class GraphView {
     constructor(app, root) {
@@ -50,7 +51,7 @@
     async refresh(then) {
       const turn = (this.turn += 1);
       const scene = vxg.model.visible(this.app.model, this.open);
-      for (const edge of scene.edges.values()) this.dress(edge);
+      for (const edge of scene.edges.values()) this.dress(edge, scene.tree.length > MANY_PLACES);
       const slow = setTimeout(() => (this.busy.hidden = false), 200);
       const size = await vxg.layout.layOut(this.app, scene);
       clearTimeout(slow);
@@ -68,16 +69,17 @@
       Object.assign(document.documentElement.dataset, { ready: "true", layouts: this.layouts });
     }
 
-    /** Kind and label of an edge: `60 transfers, 1.63 MiB`. */
-    dress(edge) {
+    /** Kind and label of an edge: `60 transfers, 1.63 MiB`; only bytes where many places share the screen's width. */
+    dress(edge, short) {
       const moves = edge.moves.map((m) => this.app.data.moves[m]);
       edge.kind = moves.some((move) => move.kind === "peer") ? "peer" : moves.length ? "host" : "plain";
-      if (moves.length) edge.label = this.labelOf(moves);
+      if (moves.length) edge.label = this.labelOf(moves, short);
     }
-    labelOf(moves) {
+    labelOf(moves, short) {
       const size = this.app.bytes(moves.reduce((total, move) => total + move.nbytes, 0));
       const times = moves.every((move) => move.count === moves[0].count) && moves[0].count > 1 ? ` × ${moves[0].count}` : "";
       if (moves.length > 1) return `${moves.length} transfers, ${size}${times}`;
+      if (short) return `${size}${times}`;
       return `${vxg.layout.clip(moves[0].name, "label", 96)}, ${size}${times}`;
     }
 

@@ -155,7 +155,7 @@
   /** Some notebooks' frames forbid workers: then the same script runs here, in a function of its own. */
   function engineInPage(text) {
     window.vxgElk = { exports: {} };
-    document.head.append(vxg.el("script", {}, `(function(module){${text}\n})(window.vxgElk)`));
+    document.head.append(vxg.el("script", {}, `(function(module,exports){${text}\n})(window.vxgElk,window.vxgElk.exports)`));
     return new window.ELK({ workerFactory: () => new window.vxgElk.exports.Worker() });
   }
 
