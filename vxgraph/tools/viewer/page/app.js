@@ -298,6 +298,7 @@
   }
 
   function start() {
+    vxg.layout.start(); // its worker reads a large script meanwhile
     document.documentElement.dataset.theme = firstTheme();
     const app = (vxg.app = new App(JSON.parse(document.getElementById("data").textContent)));
     buildHeader(app);

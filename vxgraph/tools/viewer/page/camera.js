@@ -7,6 +7,7 @@
   const MARGIN = 28;
   /** Zoomed out further than this, second lines cannot be read and are not drawn. */
   const FAR = 0.36;
+  const LEGIBLE = 0.45;
   const MAP = { width: 168, height: 112 };
 
   class Camera {
@@ -46,6 +47,13 @@
       const k = Math.min(1.15, (width - 2 * MARGIN) / this.size.width, (height - 2 * MARGIN) / this.size.height);
       const scale = Math.max(0.02, k);
       this.go(d3.zoomIdentity.translate((width - this.size.width * scale) / 2, (height - this.size.height * scale) / 2).scale(scale), smooth);
+    }
+    /** The top at a scale that can be read, where all of it would be too small. */
+    fitTop() {
+      const { width, height } = this.room();
+      const k = Math.min(1, Math.max(LEGIBLE, (width - 2 * MARGIN) / this.size.width));
+      if (this.size.height * k <= height) return this.fit();
+      this.go(d3.zoomIdentity.translate(Math.max(MARGIN, (width - this.size.width * k) / 2), MARGIN).scale(k));
     }
     pan(dx, dy) {
       this.go(d3.zoomIdentity.translate(this.at.x + dx, this.at.y + dy).scale(this.at.k), false);

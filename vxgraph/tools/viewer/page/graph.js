@@ -121,7 +121,7 @@
         if (!after) return this.camera.fit();
         if (screen) this.camera.pin(after.rect, screen);
         this.painter.find(`g${g}`).focus({ preventScroll: true });
-        this.camera.show(after.rect, true, opens ? 0.6 : 0.3);
+        this.camera.show(after.rect, true, opens ? 0.8 : 0.3);
       });
     }
 
@@ -150,7 +150,7 @@
         level = next;
       }
       if (left) this.app.say(`${drawn} are drawn; ${left} ${left > 1 ? "groups stay" : "group stays"} folded, for more than ${MOST} at once cannot be read. Unfold one by hand, or search.`);
-      return this.refresh(() => this.camera.fit());
+      return this.refresh(() => this.camera.fitTop());
     }
 
     reach(parent, id) {
@@ -173,11 +173,11 @@
     }
     /** A move is shown as the edge that it is part of, folded or not. */
     focusMove(m) {
-      const look = () => {
-        const edge = [...this.scene.edges.values()].find((each) => each.moves.includes(m));
+      return this.ready.then(() => {
+        const edge = [...(this.scene?.edges.values() ?? [])].find((each) => each.moves.includes(m));
         if (edge) this.camera.centre(edge.spot || this.shown.get(edge.dst).rect);
-      };
-      return this.ready.then(look);
+        else this.app.say(`${this.app.data.moves[m].name} happens at load, before what the graph shows: see Transfers.`);
+      });
     }
 
     /** Ids of the drawn things that an item stands for. */
