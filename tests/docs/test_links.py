@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 # The architecture page names these as folders.
-FOLDERS = ("runtime/backends", "tools/commands", "tools/draw")
+FOLDERS = ("runtime/backends", "tools/commands", "tools/draw", "tools/viewer")
 NAMED = re.compile(r"`((?:vxgraph|tests|examples|docs)/[\w./-]*)`")
 
 

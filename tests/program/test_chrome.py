@@ -143,7 +143,7 @@ def test_steps_of_loops_are_on_a_track_of_their_own() -> None:
 def test_bytes_are_those_of_the_sizes_that_ran() -> None:
     program = SAMPLES["views"].program()
     timeline = predict(program, vx.load_machine("h200-x2"), sizes={"T": 3})
-    trace = chrome_trace(timeline, program, sizes={"T": 3})
+    trace = chrome_trace(timeline, program)
     assert trace["otherData"]["sizes"] == {"T": 3}
     assert {e["args"]["bytes"] for e in trace["traceEvents"] if "bytes" in e.get("args", {})} == {3 * 8 * 4}
 

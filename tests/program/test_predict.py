@@ -34,7 +34,7 @@ def test_a_chain_takes_its_links_its_bytes_and_a_launch() -> None:
         "relu": at(LINK, LINK + RELU),
         "relu.host": at(LINK + RELU, LINK + RELU + LINK),
     }
-    assert timeline == Timeline("predicted", "virtual", timeline.slices[-1].end, timeline.slices, (), 0)
+    assert timeline == Timeline("predicted", "virtual", timeline.slices[-1].end, timeline.slices, (), 0, {})
 
 
 def test_arithmetic_that_takes_longer_than_its_bytes_is_what_counts() -> None:

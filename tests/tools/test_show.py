@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +154,56 @@ def test_llama2_7b_in_two_places_fits_a_screen(tmp_path: Path) -> None:
     width, height = (float(svg.attrib[side].removesuffix("pt")) * 96 / 72 for side in ("width", "height"))
     letters = 11 * 96 / 72 * min(1920 / width, 1080 / height, 1)  # pixels, on a screen of 1920 x 1080
     assert letters >= 11
+
+
+def test_a_runs_trace_is_laid_over_the_prediction_of_its_own_sizes_and_steps(cli: Cli) -> None:
+    cli.succeeds("compile", "tiny.py:tiny", "-m", "h200-x2", "-o", "tiny.vxp")
+    cli.succeeds("run", "tiny.vxp", "--bind", "numpy", "--size", "T=5", "--trace", "run.json")
+    assert cli.succeeds("show", "tiny.vxp", "--trace", "run.json", "-o", "tiny.html") == ""
+    data = page_data_of(cli.folder / "tiny.html")
+    runs = data["timelines"]
+    assert len(runs["observed"]["slices"]) == len(runs["predicted"]["slices"]) > 0
+    assert data["notes"] == ["predicted on h200-x2 for T = 5, 16 steps of a loop at most"]
+
+
+def test_without_a_run_the_page_predicts_what_it_is_asked_for(cli: Cli) -> None:
+    cli.succeeds("show", "tiny.py:tiny", "-m", "h200-x2", "--size", "T=9", "--steps", "2", "-o", "tiny.html")
+    data = page_data_of(cli.folder / "tiny.html")
+    assert data["timelines"]["observed"] is None
+    assert data["notes"] == ["predicted on h200-x2 for T = 9, 2 steps of a loop at most"]
+    cli.succeeds("show", "tiny.py:tiny", "-m", "h200-x2", "-o", "tiny.html")
+    assert page_data_of(cli.folder / "tiny.html")["notes"] == [
+        "predicted on h200-x2 for T = 64, every step that a loop may run"
+    ]
+
+
+def test_a_page_of_a_machine_that_is_not_here_says_why_it_has_no_times(cli: Cli) -> None:
+    cli.succeeds("show", "mlp.py:mlp", "-m", "./small.toml", "-o", "mlp.vxp")
+    cli.succeeds("show", "mlp.vxp", "-o", "mlp.html")
+    data = page_data_of(cli.folder / "mlp.html")
+    assert data["timelines"] == {"predicted": None, "observed": None}
+    assert data["notes"][0].startswith("no times: mlp is for machine 'small', which is not shipped")
+
+
+def page_data_of(path: Path) -> dict[str, Any]:
+    """What a page is told, out of its text."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-f", "html"], "--format html makes a page: say where to write it, like -o graph.html"),
+        (["--steps", "3"], "--steps is for a page's timeline, and this is text; wanted --format html"),
+        (["--size", "T=3", "-o", "x.svg"], "--size is for a page's timeline, and this is svg; wanted --format html"),
+        (["--trace", "no.json", "-o", "x.html"],
+         "--trace is of a program's run, and tiny is a graph; give its machine, like -m h200-x2"),
+        (["-m", "h200-x2", "--trace", "no.json", "-o", "x.html"],
+         "no.json: cannot read: No such file or directory; wanted what --trace writes"),
+    ],
+)  # fmt: skip
+def test_a_page_that_cannot_be_written_is_told_and_nothing_is(cli: Cli, options: list[str], message: str) -> None:
+    before = sorted(cli.folder.iterdir())
+    assert cli.fails("show", "tiny.py:tiny", *options) == f"error: {message}\n"
+    assert sorted(cli.folder.iterdir()) == before

@@ -26,16 +26,14 @@ FORMAT = 1  # of what is beside the format's own keys, for who reads it back
 Event = dict[str, Any]
 
 
-def chrome_trace(
-    timeline: Timeline, program: Program, devices: Mapping[Topology, str] | None = None, sizes: Sizes | None = None
-) -> dict[str, Any]:
-    """The JSON object, as Python. `devices` names what topologies are bound to; bytes are those at `sizes`."""
+def chrome_trace(timeline: Timeline, program: Program, devices: Mapping[Topology, str] | None = None) -> dict[str, Any]:
+    """The JSON object, as Python. `devices` names what topologies are bound to."""
     tracks = _Tracks(program, devices or {}, timeline.sections)
     return {
         "traceEvents": [
             *tracks.names(),
             *(_section(s, tracks) for s in timeline.sections),
-            *(_slice(s, tracks, sizes) for s in timeline.slices),
+            *(_slice(s, tracks, timeline.sizes) for s in timeline.slices),
             *_arrows(timeline, program, tracks),
             *_counters(timeline, program, tracks),
         ],
@@ -48,7 +46,7 @@ def chrome_trace(
             "source": timeline.source,
             "clock": timeline.clock,
             "seconds": timeline.seconds,
-            "sizes": dict(sorted((sizes or {d.name: d.bound for d in program.dims if d.symbolic}).items())),
+            "sizes": dict(sorted(timeline.sizes.items())),
             "devices": {str(t): name for t, name in (devices or {}).items()},
             "events dropped": timeline.left_out,
         },
@@ -102,7 +100,7 @@ def _microseconds(seconds: float) -> float:
     return round(seconds * 1e9) / 1e3
 
 
-def _slice(s: Slice, tracks: _Tracks, sizes: Sizes | None) -> Event:
+def _slice(s: Slice, tracks: _Tracks, sizes: Sizes) -> Event:
     instr = s.instr
     args: dict[str, Any] = {"instruction": f"%{instr.name}", "planned": str(instr.topology)}
     if isinstance(instr, TransferPeer):

@@ -36,12 +36,14 @@ def predict(
     and `left_out` count the others too. RunError for sizes that the symbols cannot have, MachineError where the
     machine lacks a place or a path between two.
     """
-    clock = _Clock(program, _Prices(program, machine, _checked(program, sizes or {})), _steps(steps))
+    known = _checked(program, sizes or {})
+    clock = _Clock(program, _Prices(program, machine, known), _steps(steps))
     block = clock.block(program.body)
     keeper = _Keeper(kept)
     keeper.keep(block, 0.0, -1)
     slices = tuple(sorted(keeper.slices, key=lambda s: s.start))
-    return Timeline("predicted", "virtual", block.seconds, slices, tuple(keeper.sections), block.count - len(slices))
+    left_out = block.count - len(slices)
+    return Timeline("predicted", "virtual", block.seconds, slices, tuple(keeper.sections), left_out, known)
 
 
 def _steps(steps: int | None) -> int | None:

@@ -10,6 +10,7 @@ slices that are missing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,8 +56,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run: its slices by start. `clock` is who timed them: nobody (virtual), the host as it called, or the devices.
+    """A run with its symbols at `sizes`: its slices by start.
 
+    `clock` is who timed them: nobody (virtual), the host as it called, or the devices.
     On a backend that works while it is called, like NumPy, the host's times are the work's. On one that queues its
     work they are the calls'.
     """
@@ -67,6 +69,12 @@ class Timeline:
     slices: tuple[Slice, ...]
     sections: tuple[Section, ...]
     left_out: int
+    sizes: Mapping[str, int]
+
+    @property
+    def steps(self) -> int | None:
+        """The most steps that a loop of it ran; None where none ran."""
+        return max((s.last + 1 for s in self.sections), default=None)
 
 
 def loop_around(program: Program) -> dict[str, str]:
@@ -84,11 +92,13 @@ def loop_around(program: Program) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What people ask of a timeline first, in seconds; `step` is the mean of each loop's steps, by the loop's name."""
+    """What people ask of a timeline first, in seconds; `step` is the mean of each loop's steps, by the loop's name,
+    and `steps` how many there were, over all of the loop's runs."""
 
     seconds: float
     first_emit: float | None  # until the first emitted value is on the host
     step: dict[str, float]
+    steps: dict[str, int]
 
 
 def summary(timeline: Timeline, program: Program) -> Summary:
@@ -100,4 +110,6 @@ def summary(timeline: Timeline, program: Program) -> Summary:
     for section in timeline.sections:
         steps[section.loop] = steps.get(section.loop, 0) + section.last - section.first + 1
         spent[section.loop] = spent.get(section.loop, 0.0) + section.end - section.start
-    return Summary(timeline.seconds, min(arrivals, default=None), {loop: spent[loop] / n for loop, n in steps.items()})
+    return Summary(
+        timeline.seconds, min(arrivals, default=None), {loop: spent[loop] / n for loop, n in steps.items()}, steps
+    )

@@ -146,7 +146,7 @@ class Report(Displayed):
     def chrome_trace(self) -> dict[str, Any]:
         """The same as Chrome trace events (chrome://tracing, Perfetto)."""
         timeline = self.timeline()
-        return chrome_trace(timeline, self.program, self.devices, self.run.sizes if self.run else None)
+        return chrome_trace(timeline, self.program, self.devices)
 
     @property
     def _records(self) -> list[Record]:

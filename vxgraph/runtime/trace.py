@@ -19,4 +19,5 @@ def timeline_of(run: Execution | None) -> Timeline:
         slices=tuple(sorted(slices, key=lambda s: s.start)),
         sections=tuple(run.sections),
         left_out=run.traced - len(run.trace),
+        sizes=dict(run.sizes),
     )

@@ -1,6 +1,6 @@
 """The `vxgraph` command.
 
-vxgraph compile | check | show | explain | run | sanitize | devices
+vxgraph compile | check | show | explain | predict | run | sanitize | devices
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from vxgraph.tools.commands.check import check
 from vxgraph.tools.commands.compile import compile
 from vxgraph.tools.commands.devices import devices
 from vxgraph.tools.commands.explain import explain
+from vxgraph.tools.commands.predict import predict
 from vxgraph.tools.commands.run import run
 from vxgraph.tools.commands.sanitize import sanitize
 from vxgraph.tools.commands.show import show
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compile, check, show, explain, run, sanitize, devices):
+for command in (compile, check, show, explain, predict, run, sanitize, devices):
     app.command()(command)
 
 

@@ -39,12 +39,13 @@ def _args(
         if sizes:
             raise RunError(f"--size {sizes[0]}: the arrays of {file} have sizes of their own")
         return read_arrays(file, program.args), []
-    stated = sizes_of(program, dict(map(_size, sizes)))
+    stated = sizes_of(program, dict(map(parse_size, sizes)))
     shown = "".join(f", {name} = {size}" for name, size in stated.items())
     return draw_args(program, stated, seed), [f"args{shown}"] if program.args else []
 
 
-def _size(text: str) -> tuple[str, int]:
+def parse_size(text: str) -> tuple[str, int]:
+    """`T=16` as a name and a number; RunError for anything else."""
     name, _, number = text.partition("=")
     if not number.isdecimal() or len(number) > MOST_DIGITS:
         raise RunError(f"--size {text}: wanted a dim's name and a number, like T=16")

@@ -6,11 +6,10 @@ vx.draw(program, "llama.html", machine=machine, report=s.report)     the page, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from vxgraph.errors import VxError
+from vxgraph.errors import MachineError, VxError
 from vxgraph.ir.graph import Graph
 from vxgraph.ir.types import Sizes
 from vxgraph.program.model import Program
@@ -45,10 +44,7 @@ def draw(
         raise VxError(f"{path}: the suffix says what to draw; wanted one of .{', .'.join(get_args(Drawn))}")
     if kind != "html":
         return write_picture(shown, kind, path)
-    if report is None or report.run is None:
-        return write_text(path, page_text(shown, machine))
-    steps = max(report.steps.values(), default=None)
-    return write_text(path, page_text(shown, machine, report.timeline(), sizes=report.run.sizes, steps=steps))
+    return write_text(path, page_text(shown, machine, report.timeline() if report else None))
 
 
 def dot_text(shown: Graph | Program) -> str:
@@ -79,27 +75,41 @@ def page_text(
     sizes: Sizes | None = None,
     steps: int | None = None,
 ) -> str:
-    """The page, with a prediction at these sizes and for so many steps of each loop where a machine is known."""
+    """The page, with a prediction at these sizes and for so many steps of each loop where a machine is known.
+
+    By default they are those of the observed run, else the program's bounds.
+    """
     if isinstance(shown, Graph):
         return page(page_data(shown, notes=[f"{shown.name} is a graph: memory and time are a program's"]))
-    machine, notes = _machine(shown, machine)
-    predicted = None
-    if machine is not None:
-        predicted = predict(shown, machine, sizes=sizes, steps=steps)
-        notes = [_said(shown, machine, sizes or {}, steps)]
+    notes: list[str] = []
+    try:
+        machine = machine_for(shown, machine)
+    except MachineError as error:
+        notes.append(f"no times: {error}")
+    if observed is not None:
+        sizes = observed.sizes if sizes is None else sizes
+        steps = observed.steps if steps is None else steps
+    predicted = None if machine is None else predict(shown, machine, sizes=sizes, steps=steps)
+    if machine is not None and predicted is not None:
+        notes = [_said(machine, predicted, steps)]
     return page(page_data(shown, machine, predicted=predicted, observed=observed, notes=notes))
 
 
-def _machine(program: Program, machine: Machine | None) -> tuple[Machine | None, Sequence[str]]:
+def machine_for(program: Program, machine: Machine | None) -> Machine:
+    """The machine that is given, else the shipped one that the program names; MachineError where that is none."""
     if machine is not None:
-        return machine, ()
-    if program.machine in shipped_machines():
-        return load_machine(program.machine), ()
-    return None, [f"machine {program.machine} is not a shipped one: give its file, for times"]
+        return machine
+    if program.machine not in shipped_machines():
+        raise MachineError(
+            f"{program.name} is for machine {program.machine!r}, which is not shipped; give its file, like -m my.toml",
+            details=(f"shipped: {', '.join(shipped_machines())}",),
+        )
+    return load_machine(program.machine)
 
 
-def _said(program: Program, machine: Machine, sizes: Sizes, steps: int | None) -> str:
-    """Predicted on h200-x2 for T = 4096, 63 steps of each loop"""
-    symbols = [f"{d.name} = {sizes.get(d.name, d.bound)}" for d in program.dims if d.symbolic]
-    loops = [f"{steps} steps of each loop" if steps is not None else "every step that a loop may run"]
-    return f"predicted on {machine.name} for {', '.join([*symbols, *loops])}"
+def _said(machine: Machine, predicted: Timeline, steps: int | None) -> str:
+    """`predicted on h200-x2 for T = 4096, 63 steps of each loop at most`"""
+    parts = [f"{name} = {size}" for name, size in predicted.sizes.items()]
+    if predicted.steps is not None:
+        parts.append("every step that a loop may run" if steps is None else f"{steps} steps of a loop at most")
+    return f"predicted on {machine.name}" + (f" for {', '.join(parts)}" if parts else "")

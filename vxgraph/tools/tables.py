@@ -15,8 +15,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from vxgraph.program.admission import HEADER, show_bytes, table_rows
-from vxgraph.program.instructions import Queued
-from vxgraph.program.model import MemoryUse
+from vxgraph.program.instructions import Queue, Queued
+from vxgraph.program.model import MemoryUse, Program
+from vxgraph.program.timeline import Timeline
 from vxgraph.runtime.report import Moved, Report
 from vxgraph.tools.plain import plain
 from vxgraph.tools.prices import BillRow, Priced, show_place, show_seconds
@@ -157,6 +158,19 @@ def placement_summary(report: Report) -> RenderableType:
         style = "red" if planned != observed else "bold" if HOST not in (src, dst) else None
         crossings.add_row(*row, style=style)
     return Group(places, "", crossings)
+
+
+def queue_table(run: Timeline, program: Program) -> RenderableType:
+    """How much of the time each queue is busy, of the slices that the timeline has."""
+    shown = plain_table("queue", "instructions", "busy", "share", right=("instructions", "busy", "share"))
+    until = max((s.end for s in run.slices), default=0.0)
+    busy: dict[Queue, list[float]] = {Queue(t, kind): [] for t in program.topologies for kind in ("compute", "copy")}
+    for s in run.slices:
+        busy[s.instr.queue].append(s.seconds)
+    for queue, times in busy.items():
+        share = f"{100 * sum(times) / until:.1f} %" if until else "-"
+        shown.add_row(str(queue), f"{len(times):,}", show_seconds(sum(times)), share)
+    return shown
 
 
 def _timed_table(head: Sequence[str]) -> Table:

@@ -6,6 +6,7 @@ run.json: is a trace of another program: found digest 'sha256:51f0...', wanted '
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -52,12 +53,26 @@ class _About(_Model):
     source: Literal["predicted", "observed"]
     clock: Literal["virtual", "host", "device"]
     seconds: Annotated[float, Field(allow_inf_nan=False, ge=0)]
+    sizes: dict[str, Annotated[int, Field(ge=0, le=2**63)]]
     dropped: Annotated[int, Field(alias="events dropped", ge=0)]
 
 
 class _File(_Model):
     about: _About = Field(alias="otherData")
     events: list[_Event] = Field(alias="traceEvents")
+
+
+def load_timeline(path: Path, program: Program) -> Timeline:
+    """The timeline of a trace's file; VxError where it cannot be read, is none of ours, or is of another program."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise VxError(f"{path}: cannot read: {error.strerror}; {WANTED}") from None
+    except UnicodeDecodeError:
+        raise VxError(f"{path}: is no trace of ours: it is no Unicode; {WANTED}") from None
+    except ValueError as error:  # a NUL in the path
+        raise VxError(f"{path}: cannot read: {error}") from None
+    return read_timeline(text, program, str(path))
 
 
 def read_timeline(text: str, program: Program, path: str) -> Timeline:
@@ -78,6 +93,7 @@ def read_timeline(text: str, program: Program, path: str) -> Timeline:
         slices=tuple(sorted(_slices(file, program, path), key=lambda s: s.start)),
         sections=tuple(_sections(file, program, path)),
         left_out=file.about.dropped,
+        sizes=file.about.sizes,
     )
 
 

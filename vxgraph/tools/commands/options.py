@@ -10,6 +10,7 @@ import typer
 
 from vxgraph.errors import RunError
 from vxgraph.program.compile import Mode
+from vxgraph.tools.feed import parse_size
 from vxgraph.topology.load import load_machine
 from vxgraph.topology.model import Machine
 
@@ -29,8 +30,9 @@ PlaceOption = Annotated[
 ]
 InputsOption = Annotated[Path | None, typer.Option(help="Args, from an .npz file; drawn without it.")]
 ParamsOption = Annotated[Path | None, typer.Option(help="Params, from an .npz file; drawn without it.")]
-SizeOption = Annotated[
-    list[str] | None, typer.Option("--size", metavar="DIM=N", help="The size of a symbolic dim of drawn args.")
+SizeOption = Annotated[list[str] | None, typer.Option("--size", metavar="DIM=N", help="The size of a symbolic dim.")]
+StepsOption = Annotated[
+    int | None, typer.Option("--steps", min=0, metavar="N", help="Steps of each loop, at most; by default its bound.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seeds what is drawn.")]
 
@@ -38,6 +40,16 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seeds what is drawn.")]
 def machine_of(name: str | None) -> Machine | None:
     """The machine that -m names, if it is given."""
     return None if name is None else load_machine(name)
+
+
+def sizes_of(sizes: Sequence[str]) -> dict[str, int]:
+    """What --size says."""
+    found: dict[str, int] = {}
+    for name, size in map(parse_size, sizes):
+        if name in found:
+            raise RunError(f"--size {name} is given twice: {found[name]} and {size}")
+        found[name] = size
+    return found
 
 
 def bindings_of(bindings: Sequence[str]) -> str | dict[str, str] | None:
