@@ -60,6 +60,7 @@
     const texts = node.box === undefined ? [from.title.replace(/^(\d+) x /, "$1 × "), ...from.lines] : from.lines.length ? from.lines : [from.name];
     node.kind = from.kind;
     node.place = from.place;
+    node.bare = texts.length === 1 && !app.data.places[from.place]?.use;
     node.full = texts;
     const extra = node.box === undefined ? 22 : 0;
     node.texts = [brief(texts[0], parent), ...texts.slice(1, 1 + MAX_LINES)].map((text, i) => clip(text, i ? "line" : "title", MAX_WIDTH - 26 - (i ? 0 : extra)));
@@ -93,12 +94,12 @@
     "elk.nodeSize.constraints": "MINIMUM_SIZE",
   };
   const PLAIN = new Set(["elk.algorithm", "elk.direction", "elk.hierarchyHandling", "elk.json.edgeCoords", "elk.json.shapeCoords", "elk.padding"]);
-  const PADDING = { place: "[top=72,left=18,bottom=20,right=18]", lined: "[top=60,left=16,bottom=18,right=16]", plain: "[top=44,left=16,bottom=18,right=16]" };
+  const PADDING = { place: "[top=72,left=18,bottom=20,right=18]", bare: "[top=52,left=18,bottom=20,right=18]", lined: "[top=60,left=16,bottom=18,right=16]", plain: "[top=44,left=16,bottom=18,right=16]" };
 
   function elkNode(node) {
     const made = { id: node.id, width: node.width, height: node.height };
     if (!node.open) return made;
-    const padding = node.kind === "place" ? PADDING.place : node.full.length > 1 ? PADDING.lined : PADDING.plain;
+    const padding = node.kind === "place" ? (node.bare ? PADDING.bare : PADDING.place) : node.full.length > 1 ? PADDING.lined : PADDING.plain;
     // ELK takes a frame's least size as (height, width) where it lays out downward.
     made.layoutOptions = { ...OPTIONS, "elk.padding": padding, "elk.nodeSize.minimum": `(60, ${node.least})` };
     made.children = node.children.map(elkNode);

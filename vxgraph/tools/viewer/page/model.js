@@ -125,8 +125,14 @@
       const all = [...groups.map((g) => [model.sums[g].first, node(g)]), ...boxes.map((b) => [b, { id: String(b), box: b, open: false, children: [] }])];
       return all.sort((a, b) => a[0] - b[0]).map(([, each]) => each);
     };
-    const tree = inside(model.roots);
+    const tree = inside(model.roots).sort((a, b) => homeless(model, b) - homeless(model, a));
     return { tree, edges: merge(model, rep), count, rep };
+  }
+
+  /** 1 for the host and for what has no place: args come from there, so it stands first. */
+  function homeless(model, node) {
+    const { place } = node.box === undefined ? model.groups[node.group] : model.data.boxes[node.box];
+    return ["host", "not placed"].includes(model.data.places[place]?.name) ? 1 : 0;
   }
 
   /** Edges between the same two visible ends are one; an edge inside a folded group is none. */

@@ -194,7 +194,7 @@
   /** From a card's side to height `y`, and back. */
   function step(x, at, way, y) {
     if (y === at) return { x, y, turn: "", back: `H${x}` };
-    const [near, far] = [x + 6 * way, x + 12 * way];
+    const [near, far] = [x + 12 * way, x + 18 * way];
     const bend = y > at ? 6 : -6;
     return { x, y, turn: `Q${near} ${at} ${near} ${at + bend}V${y - bend}Q${near} ${y} ${far} ${y}`, back: `H${far}Q${near} ${y} ${near} ${y - bend}V${at + bend}Q${near} ${at} ${x} ${at}` };
   }
