@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS = ("errors display", "topology", "ir", "ops", "passes dsl", "program", "runtime", "backends", "tools", "examples")
+LAYERS = (
+    "errors display",
+    "topology",
+    "ir",
+    "ops",
+    "passes dsl",
+    "program",
+    "runtime",
+    "backends",
+    "tools",
+    "examples",
+)
 RANK = {name: k for k, names in enumerate(LAYERS) for name in names.split()}
 
 # Imports inside a function that go up or would be circular: the printers of what they print.

@@ -163,17 +163,17 @@ def test_a_runs_trace_is_laid_over_the_prediction_of_its_own_sizes_and_steps(cli
     data = page_data_of(cli.folder / "tiny.html")
     runs = data["timelines"]
     assert len(runs["observed"]["slices"]) == len(runs["predicted"]["slices"]) > 0
-    assert data["notes"] == ["predicted on h200-x2 for T = 5, 16 steps of a loop at most"]
+    assert data["notes"] == ["Predicted on h200-x2 for T = 5, 16 steps of a loop at most"]
 
 
 def test_without_a_run_the_page_predicts_what_it_is_asked_for(cli: Cli) -> None:
     cli.succeeds("show", "tiny.py:tiny", "-m", "h200-x2", "--size", "T=9", "--steps", "2", "-o", "tiny.html")
     data = page_data_of(cli.folder / "tiny.html")
     assert data["timelines"]["observed"] is None
-    assert data["notes"] == ["predicted on h200-x2 for T = 9, 2 steps of a loop at most"]
+    assert data["notes"] == ["Predicted on h200-x2 for T = 9, 2 steps of a loop at most"]
     cli.succeeds("show", "tiny.py:tiny", "-m", "h200-x2", "-o", "tiny.html")
     assert page_data_of(cli.folder / "tiny.html")["notes"] == [
-        "predicted on h200-x2 for T = 64, every step that a loop may run"
+        "Predicted on h200-x2 for T = 64, every step that a loop may run"
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_page_of_a_machine_that_is_not_here_says_why_it_has_no_times(cli: Cli)
     cli.succeeds("show", "mlp.vxp", "-o", "mlp.html")
     data = page_data_of(cli.folder / "mlp.html")
     assert data["timelines"] == {"predicted": None, "observed": None}
-    assert data["notes"][0].startswith("no times: mlp is for machine 'small', which is not shipped")
+    assert data["notes"][0].startswith("No times: mlp is for machine 'small', which is not shipped")
 
 
 def page_data_of(path: Path) -> dict[str, Any]:

@@ -80,12 +80,12 @@ def page_text(
     By default they are those of the observed run, else the program's bounds.
     """
     if isinstance(shown, Graph):
-        return page(page_data(shown, notes=[f"{shown.name} is a graph: memory and time are a program's"]))
+        return page(page_data(shown, notes=[f"{shown.name} is a graph: memory and time are a program's."]))
     notes: list[str] = []
     try:
         machine = machine_for(shown, machine)
     except MachineError as error:
-        notes.append(f"no times: {error}")
+        notes.append(f"No times: {error}")
     if observed is not None:
         sizes = observed.sizes if sizes is None else sizes
         steps = observed.steps if steps is None else steps
@@ -108,8 +108,8 @@ def machine_for(program: Program, machine: Machine | None) -> Machine:
 
 
 def _said(machine: Machine, predicted: Timeline, steps: int | None) -> str:
-    """`predicted on h200-x2 for T = 4096, 63 steps of each loop at most`"""
+    """`Predicted on h200-x2 for T = 4096, 63 steps of each loop at most`"""
     parts = [f"{name} = {size}" for name, size in predicted.sizes.items()]
     if predicted.steps is not None:
         parts.append("every step that a loop may run" if steps is None else f"{steps} steps of a loop at most")
-    return f"predicted on {machine.name}" + (f" for {', '.join(parts)}" if parts else "")
+    return f"Predicted on {machine.name}" + (f" for {', '.join(parts)}" if parts else "")

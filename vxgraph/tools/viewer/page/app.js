@@ -279,13 +279,19 @@
     addEventListener("hashchange", () => app.show(location.hash.slice(1)));
   }
 
+  /** What was typed before is typed over. */
+  function typeOver(input) {
+    input.focus();
+    input.select();
+  }
+
   function bindKeys(app) {
     addEventListener("keydown", (event) => {
       const typing = event.target.matches?.("input, textarea, select");
       if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
       const views = ORDER.filter((name) => vxg.views[name]);
       const actions = {
-        "/": () => document.getElementById("search").focus(),
+        "/": () => typeOver(document.getElementById("search")),
         "?": () => document.getElementById("help").showModal(),
         d: () => togglePanel(),
         Escape: () => app.select(null),

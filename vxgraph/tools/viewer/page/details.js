@@ -52,7 +52,7 @@
       return [el("span", {}, name), el("span", { class: `track ${name}` }, bar), el("span", { class: "mono" }, app.seconds(s))];
     });
     const ratio = known.length === 2 && predicted > 0 ? [el("p", { class: "lead" }, `observed is ${(observed / predicted).toPrecision(3)} times the prediction`)] : [];
-    return section("Time of one run", el("div", { class: "compare" }, ...rows), ...ratio);
+    return section("Time of one execution", el("div", { class: "compare" }, ...rows), ...ratio);
   }
 
   const text = (line) => (line ? section("Text", el("pre", { "data-testid": "text" }, line)) : []);
