@@ -68,6 +68,23 @@ def test_no_wait_of_any_graph_is_needless(graph: Graph) -> None:
     assert needless_waits(vx.compile(graph, MACHINE)) == []
 
 
+def test_a_copy_that_another_one_follows_waits_for_nobody_who_reads_what_it_does_not_write() -> None:
+    with vx.Graph("g") as g, vx.on(vx.CPU[0]):
+        x = vx.input("x", vx.f32[4])
+
+        def step(a: vx.Value, b: vx.Value, c: vx.Value) -> list[vx.Value]:
+            with vx.on(vx.CPU[1]):
+                vx.emit("e", b + c)
+            return [vx.neg(b, name="last"), x, a]
+
+        for k, out in enumerate(vx.loop(step, [x, x, x], max_steps=2)[0]):
+            vx.output(f"y{k}", out)
+    program = vx.compile(g, MACHINE)
+    copies = [i for i in queued(program) if i.name.endswith((".next", ".next.1"))]
+    assert len(copies) > 2
+    assert needless_waits(program) == []
+
+
 @given(graphs(loops=1), st.randoms(use_true_random=False))
 @QUICK
 def test_every_order_that_the_waits_allow_gives_the_same_bits(graph: Graph, rng: random.Random) -> None:

@@ -209,6 +209,7 @@ class _Lower:
         step = _Step(body)
         for k, (c, value) in enumerate(zip(carried, nexts, strict=True)):
             if value != c.arg and not self._takes_over(c.arg, makers[k], step):
+                self.out.waits.pop(value, None)  # a copy that another one follows does not write the arg's bytes
                 nexts[k] = self._append_copy(c, value, body, f"%{c.arg} is still read when %{value} is made")
         return [Carried(c.init, c.arg, value, c.out) for c, value in zip(carried, nexts, strict=True)]
 
