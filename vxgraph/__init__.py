@@ -28,7 +28,7 @@ from vxgraph.errors import (
     TextError,
     VxError,
 )
-from vxgraph.ir.types import Dim, DType, TensorType, bf16, f16, f32, i32, i64, u8
+from vxgraph.ir.types import Dim, DType, TensorType, bf16, f16, f32, i8, i32, i64, u8
 from vxgraph.ir.types import bool_ as bool
 from vxgraph.topology.ids import CPU, GPU, NPU, Topology, parse_topology, topology_of
 
@@ -78,6 +78,7 @@ _DSL = (
     "output",
     "param",
     "prefer",
+    "quantized_matmul",
     "relu",
     "reshape",
     "rmsnorm",
@@ -162,6 +163,7 @@ __all__ = [
     "draw",
     "f16",
     "f32",
+    "i8",
     "i32",
     "i64",
     "load_machine",

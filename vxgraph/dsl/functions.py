@@ -208,8 +208,13 @@ def relu(x: Handle, *, name: str | None = None) -> Value:
 
 
 def matmul(a: Handle, b: Handle, *, name: str | None = None) -> Value:
-    """`a @ b`: [..., M, K] by [..., K, N]."""
+    """`a @ b`: [..., M, K] by [..., K, N]; a of f32 takes a b of f16 or bf16 too."""
     return apply(ops.MatMul, a, b, name=name)
+
+
+def quantized_matmul(x: Handle, weight: Handle, scale: Handle, *, name: str | None = None) -> Value:
+    """x f32 [..., K] by a weight of i8 [N, K] whose rows are `scale` f32 [N] times their integers: f32 [..., N]."""
+    return apply(ops.QuantizedMatMul, x, weight, scale, name=name)
 
 
 def embed(table: Handle, ids: Handle, *, name: str | None = None) -> Value:

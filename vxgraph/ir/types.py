@@ -98,10 +98,19 @@ f16 = DType("f16", 2, "float")
 bf16 = DType("bf16", 2, "float")
 i32 = DType("i32", 4, "int")
 i64 = DType("i64", 8, "int")
+i8 = DType("i8", 1, "int")
 u8 = DType("u8", 1, "int")
 bool_ = DType("bool", 1, "bool")
-DTYPES = {t.name: t for t in (f32, f16, bf16, i32, i64, u8, bool_)}
-_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool"}
+DTYPES = {t.name: t for t in (f32, f16, bf16, i8, i32, i64, u8, bool_)}
+_NUMPY = {
+    "f32": "float32",
+    "f16": "float16",
+    "i8": "int8",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "bool": "bool",
+}
 
 
 @lru_cache

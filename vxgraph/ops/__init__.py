@@ -25,6 +25,7 @@ from vxgraph.ops.fused import Fused
 from vxgraph.ops.loop import Loop
 from vxgraph.ops.matmul import MatMul
 from vxgraph.ops.nn import Embed, RmsNorm, Softmax
+from vxgraph.ops.quantized import QuantizedMatMul, quantize
 from vxgraph.ops.reduce import ArgMax, Max, Mean, Sum
 from vxgraph.ops.rope import Rope, inverse_frequencies
 from vxgraph.ops.sample import Sample
@@ -58,6 +59,7 @@ __all__ = [
     "Minimum",
     "Mul",
     "Neg",
+    "QuantizedMatMul",
     "Relu",
     "Reshape",
     "RmsNorm",
@@ -79,4 +81,5 @@ __all__ = [
     "Where",
     "constant_of",
     "inverse_frequencies",
+    "quantize",
 ]

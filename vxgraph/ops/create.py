@@ -20,7 +20,15 @@ from vxgraph.ops.rules import NUMBERS, want_kind
 
 Scalar = bool | int | float
 # The largest n such that 0..n-1 are all exact.
-_COUNTS = {"u8": 2**8, "i32": 2**31, "i64": 2**63, "f32": 2**24 + 1, "f16": 2**11 + 1, "bf16": 2**8 + 1}
+_COUNTS = {
+    "i8": 2**7,
+    "u8": 2**8,
+    "i32": 2**31,
+    "i64": 2**63,
+    "f32": 2**24 + 1,
+    "f16": 2**11 + 1,
+    "bf16": 2**8 + 1,
+}
 _SCALARS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (int, float)}
 
 

@@ -2,6 +2,8 @@
 
 %matmul = matmul(%x, %w) : f32[T, 256]
 %logits = matmul(%x, %table) {transpose_b = true} : f32[T, Vocab]
+
+A right side stored in half the bytes keeps its left side in f32: f32[T, 64] @ bf16[64, 256] is f32[T, 256].
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 
 from vxgraph.errors import GraphError
 from vxgraph.ir.op import Cost, Op, register
-from vxgraph.ir.types import Array, DimLike, Sizes, TensorType, bound, describe_dim, unify_dim
+from vxgraph.ir.types import Array, DimLike, Sizes, TensorType, bf16, bound, describe_dim, f16, f32, unify_dim
 from vxgraph.ops.numerics import fresh, narrow, widen
 from vxgraph.ops.rules import NUMBERS, broadcast, same_dtype, want_kind
 
@@ -23,7 +25,8 @@ from vxgraph.ops.rules import NUMBERS, broadcast, same_dtype, want_kind
 class MatMul(Op):
     """[..., M, K] @ [..., K, N] -> [..., M, N]; with transpose_b the right side is [..., N, K].
 
-    Leading dims broadcast; the left side may be a vector [K]. Halves accumulate in f32. K = 0 gives zeros.
+    Leading dims broadcast; the left side may be a vector [K]. Halves accumulate in f32. K = 0 gives zeros. One dtype
+    on both sides, or f32 on the left and halves on the right, which are widened (no value changes): the result is f32.
     """
 
     name: ClassVar[str] = "matmul"
@@ -31,7 +34,7 @@ class MatMul(Op):
 
     def infer(self, a: TensorType, b: TensorType) -> tuple[TensorType]:
         """The product's type."""
-        dtype = same_dtype(a, b)
+        dtype = f32 if _stored_in_halves(a, b) else same_dtype(a, b)
         want_kind(a, NUMBERS)
         if a.rank < 1 or b.rank < 2:
             raise GraphError(f"wanted [..., M, K] @ [..., K, N], found {a} @ {b}")
@@ -57,3 +60,7 @@ class MatMul(Op):
         """NumPy's matmul, of a right side laid out anew: the sums' order, and so the bits, depend on its strides."""
         right = fresh(np.swapaxes(b, -1, -2)) if self.transpose_b else b
         return (narrow(np.matmul(widen(a), widen(right)), a),)
+
+
+def _stored_in_halves(a: TensorType, b: TensorType) -> bool:
+    return a.dtype is f32 and b.dtype in (f16, bf16)
