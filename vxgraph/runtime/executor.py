@@ -19,7 +19,7 @@ from vxgraph.errors import BindError, HazardError, RunError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.program.instructions import Download, Loop, TransferPeer, Upload
 from vxgraph.program.model import Program
-from vxgraph.runtime.abi import Backend, Buffer, Event, Follower, Recovers
+from vxgraph.runtime.abi import Backend, Buffer, Event, Follower, KernelError, Recovers
 from vxgraph.runtime.batch import Batcher
 from vxgraph.runtime.binding import Binding
 from vxgraph.runtime.params import ParamFeed
@@ -276,6 +276,8 @@ class Executor:
                 sizes=run.execution.sizes,
                 after=[run.events[name] for name in step.after],
             )
+        except KernelError as fault:
+            raise self._body.named(fault) from fault
         except RunError as error:
             raise _at(step, error) from error
         records[step.index].seconds += perf_counter() - start

@@ -5,8 +5,8 @@
     buffer = backend.alloc(1 << 20, GPU[0])
     backend.observe(buffer).topologies                -> (gpu:0,), by the address of its bytes
 
-Everything has happened when a call returns, so events are done when they are made. A kernel that has no fast form here
-is the op's own `reference`, which is NumPy too.
+Everything has happened when a call returns, so events are done when they are made. Kernels are C where this machine has
+a compiler and the types a C form, else NumPy, else the op's own `reference`; on the target "numpy:plain" never C.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from vxgraph.errors import BindError, RunError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
+from vxgraph.runtime.backends.numpy.batch import Batch
 from vxgraph.runtime.backends.numpy.kernels import Kernel, compile_kernel
+from vxgraph.runtime.backends.numpy.native.library import Library, library
+from vxgraph.runtime.backends.numpy.native.pool import Pool, cores
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor, address_of
 from vxgraph.topology.ids import Topology
 
 TARGET = "numpy"
+PLAIN = "numpy:plain"  # without kernels in C
 
 
 class NumpyBackend:
@@ -36,6 +40,7 @@ class NumpyBackend:
 
     def __init__(self) -> None:
         self._spaces: dict[Topology, Space] = {}
+        self._pool: Pool | None = None
         self._observations: dict[tuple[Topology, ...], Observation] = {}
         self._moved: Counter[tuple[Topology | None, Topology | None]] = Counter()
 
@@ -46,11 +51,11 @@ class NumpyBackend:
 
     def open(self, topology: Topology, target: str) -> str:
         """Makes the topology's space; BindError where it has one or the target is another backend's."""
-        if target != TARGET:
-            raise BindError(f"{topology}={target}: the NumPy backend offers {TARGET!r} only")
+        if target not in (TARGET, PLAIN):
+            raise BindError(f"{topology}={target}: the NumPy backend offers {TARGET!r} and {PLAIN!r} only")
         if topology in self._spaces:
             raise BindError(f"{topology} is open already")
-        self._spaces[topology] = Space(topology)
+        self._spaces[topology] = Space(topology, self._threads() if target == TARGET else None)
         return f"{TARGET}:{topology}"
 
     def close(self) -> None:
@@ -58,6 +63,9 @@ class NumpyBackend:
         self._spaces.clear()
         self._observations.clear()
         self._moved.clear()
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
     def scope(self) -> AbstractContextManager[None]:
         """Float errors give inf and NaN without a warning, as on every device."""
@@ -138,13 +146,12 @@ class NumpyBackend:
         self._moved[src_topology, dst_topology] += dst.nbytes
 
     def kernel(self, op: Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, ...], topology: Topology) -> Kernel:
-        """A fast kernel where there is one, else the op's reference."""
-        self._space(topology)
-        return compile_kernel(op, ins, outs, topology)
+        """C where there is a form of it, else NumPy, else the op's reference."""
+        return compile_kernel(op, ins, outs, topology, self._space(topology).pool)
 
     def dispatch(
         self,
-        kernel: Kernel,
+        kernel: Kernel | Batch,
         ins: Sequence[Tensor],
         outs: Sequence[Tensor],
         topology: Topology,
@@ -154,6 +161,8 @@ class NumpyBackend:
     ) -> Event:
         """Runs a kernel on operands of this space, into results of this space."""
         space = self._space(topology)
+        if isinstance(kernel, Batch):
+            return self._dispatch_batch(kernel, space)
         operands: list[Array] = []
         results: list[Array] = []
         for tensors, views in ((ins, operands), (outs, results)):
@@ -161,14 +170,30 @@ class NumpyBackend:
                 if tensor.buffer.space is not space:
                     self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
                 views.append(tensor.view)
-        kernel.run(operands, results, sizes)
+        if kernel.native is None:
+            kernel.run(operands, results, sizes)
+        else:
+            key = (*[t.address for t in ins], *[t.address for t in outs], *sizes.values())
+            kernel.native.run_at(key, operands, results, sizes)
         space.dispatches += 1
         return Event(tuple(outs))
 
+    def _dispatch_batch(self, batch: Batch, space: Space) -> Event:
+        for buffer in batch.buffers:
+            if buffer.space is not space:
+                self._refuse(buffer, space.topology, "dispatch a batch")
+        batch.run()
+        space.dispatches += batch.count
+        return batch.event
+
     def batch(
         self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
-    ) -> None:
-        """Nothing is gained: a call is a call."""
+    ) -> Batch:
+        """Looks everything up once; what is C and stands together is one call. Operands are of this space."""
+        for kernel, ins, outs in launches:
+            for tensor in (*ins, *outs):
+                self._own(tensor.buffer, topology, f"dispatch {kernel.op.name}")
+        return Batch(launches, sizes)
 
     def wait(self, event: Event) -> None:
         """Nothing to wait for."""
@@ -193,6 +218,12 @@ class NumpyBackend:
     def recover(self) -> bool:
         """Nothing is under way, and no call leaves anything half done but bytes that the next run writes."""
         return True
+
+    def _threads(self) -> Pool | None:
+        """One pool for all topologies: a call has happened when it returns, so they never run at the same time."""
+        if self._pool is None and isinstance(found := library(), Library):
+            self._pool = Pool(found, cores())
+        return self._pool
 
     def _space(self, topology: Topology) -> Space:
         space = self._spaces.get(topology)

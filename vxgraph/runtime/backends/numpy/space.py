@@ -10,13 +10,16 @@ in the results.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from vxgraph.errors import RunError
 from vxgraph.ir.types import Array
 from vxgraph.topology.ids import Topology
+
+if TYPE_CHECKING:
+    from vxgraph.runtime.backends.numpy.native.pool import Pool
 
 ALIGNMENT = 64  # bytes: a cache line, and a whole AVX-512 register
 POISON = 0xFF
@@ -25,8 +28,9 @@ POISON = 0xFF
 class Space:
     """The memory of one topology: the blocks taken from the host for it, and what ran in it."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, pool: Pool | None = None) -> None:
         self.topology = topology
+        self.pool = pool  # that runs what is in C here
         self.dispatches = 0
         self._ranges: list[tuple[int, int]] = []  # of each block, its end included
 

@@ -26,6 +26,7 @@ from vxgraph.program.instructions import Dispatch, Download, Loop, Queue, Queued
 from vxgraph.program.model import Program
 from vxgraph.runtime.abi import DeviceInfo
 from vxgraph.runtime.backends.numpy import NumpyBackend
+from vxgraph.runtime.backends.numpy.backend import PLAIN
 from vxgraph.runtime.backends.numpy.kernels import Kernel
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Tensor, address_of
 from vxgraph.runtime.backends.sanitizer import behaviour, hazards
@@ -83,7 +84,7 @@ class SanitizerBackend(NumpyBackend):
             self._target, self.order, self._queues = target, order, Queues(order)
         elif target != self._target:
             raise BindError(f"{topology}={target}: places share one order, and {self._target!r} is open already")
-        super().open(topology, "numpy")
+        super().open(topology, PLAIN)
         self._memories[topology] = Memory()
         return f"{TARGET}:{topology}"
 
