@@ -20,7 +20,14 @@ from vxgraph.errors import BindError, InternalError
 from vxgraph.ir.op import OPS, Effect, Op
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.runtime.backends.numpy import attention, cache, elementwise, linear, movement, norm, rope, select
+from vxgraph.runtime.backends.numpy.native import attention as native_attention
+from vxgraph.runtime.backends.numpy.native import cache as native_cache
+from vxgraph.runtime.backends.numpy.native import elementwise as native_elementwise
 from vxgraph.runtime.backends.numpy.native import linear as native_linear
+from vxgraph.runtime.backends.numpy.native import movement as native_movement
+from vxgraph.runtime.backends.numpy.native import norm as native_norm
+from vxgraph.runtime.backends.numpy.native import rope as native_rope
+from vxgraph.runtime.backends.numpy.native import select as native_select
 from vxgraph.runtime.backends.numpy.native.call import Compiler
 from vxgraph.runtime.backends.numpy.native.launch import Native
 from vxgraph.runtime.backends.numpy.native.pool import Pool
@@ -42,7 +49,14 @@ _COMPILERS: dict[type[Op], Callable[..., Run | None]] = {
 
 # The same for C.
 _NATIVE: dict[type[Op], Compiler] = {
+    **native_attention.COMPILERS,
+    **native_cache.COMPILERS,
+    **native_elementwise.COMPILERS,
     **native_linear.COMPILERS,
+    **native_movement.COMPILERS,
+    **native_norm.COMPILERS,
+    **native_rope.COMPILERS,
+    **native_select.COMPILERS,
 }
 
 By = Literal["native", "numpy", "reference"]

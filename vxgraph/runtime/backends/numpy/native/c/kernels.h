@@ -1,48 +1,64 @@
-/* The arguments of the kernels: addresses that are bound once, and sizes. Positions are read from memory at run time. */
+/* The kernels' arguments: addresses that are bound once, and sizes. What changes from run to run (positions, lengths,
+   ids) is read from memory. A kernel does the units [base + first, base + last) of its work; which thread does a unit,
+   and how many threads there are, changes no bit of a result. */
 #pragma once
 #include "pool.h"
 #include "simd.h"
 
-enum { F32, BF16, F16, I8, I8G };
+#define KERNEL(NAME) void NAME(const void *args, Worker *worker, uint32_t tag, long base, long length, long first, long last)
+#define UNUSED ((void)worker, (void)tag, (void)length)
 
-typedef struct { const void *w; const float *scale; float *y; int64_t n; } Matrix; /* w [n, k] -> y [n] */
-typedef struct { const float *x, *gain, *add; Matrix m[3]; int64_t k; float eps; } Gemv;
-typedef struct { const float *x, *gain; float *y; int64_t rows, k; float eps; } Norm;
-typedef struct { const float *a, *b; float *y; int64_t n; } Pair;
-typedef struct { float *x; const float *cos, *sin; const int32_t *at; int64_t heads, depth; } Rope; /* pairs 2i, 2i + 1 */
-typedef struct { const float *row; float *cache; const int32_t *at; int64_t width; } Append;
-typedef struct {
-    float *q, *k, *v, *out, *keys, *values; /* k and v are appended when they are given, q and k turned when cos is */
-    const float *cos, *sin;
-    const int32_t *at;
-    int64_t heads, kv, depth;
+typedef struct { /* y [rows, n] = x [rows, k] by w, [n, k] or [k, n]; i8 weights have a scale for each n */
+    const void *x, *w;
+    const float *scale;
+    void *y;
+    int64_t rows, k, n;
+    int32_t x_type, w_type, y_type, panels; /* panels of 16 columns in a unit of a gemm */
+} Product;
+
+typedef struct { const void *x, *gain; void *y; int64_t k; float eps; int32_t type; } Norm;
+
+typedef struct { /* rows of cos and sin [positions][2][depth / 2], filled as they are asked for */
+    const void *x;
+    void *y;
+    const void *positions;
+    const double *frequencies; /* [depth / 2], radians per position */
+    float *table;
+    uint8_t *state; /* of each row of the table */
+    int64_t heads, depth, longest;
+    int32_t type, interleaved, wide; /* wide: positions are i64, else i32 */
+} Rope;
+
+typedef struct { /* q [queries, heads, depth], k [keys, kv, depth], v [keys, kv, width] */
+    const void *q, *k, *v;
+    void *out;
+    const int32_t *valid; /* how many keys there are; null: all */
+    int64_t queries, keys, heads, kv, depth, width;
     float scale;
-} Attend;
-typedef struct { const float *x; int32_t *y; int64_t n; } Argmax;
-typedef struct { const float *table; const int32_t *token; float *y; int64_t k; } Embed;
-typedef struct { int32_t *at; } Count;
-/* Y [rows, n] = X [rows, k] W^T over panels of 16 rows of X, laid [k][16]; `gate`: silu(X W0^T) * (X W1^T). */
-typedef struct { const float *panels, *add; Matrix m[3]; int64_t k, rows, stride, gate; int32_t type; } Gemm;
-typedef struct { const float *x, *gain; float *panels; int64_t rows, k; float eps; } Pack;
-typedef struct { float *q, *k, *v, *out, *keys, *values; const float *cos, *sin; int64_t rows, heads, kv, depth, start; float scale; } Prompt;
+    int32_t type, causal, step; /* heads in a unit, where there is one query */
+} Attention;
 
-INLINE float inverse_rms(const float *x, long k, float eps) {
-    v8f a = splat8(0), b = a;
-    long i = 0;
-    for (; i + 16 <= k; i += 16) {
-        v8f u = load8(x + i), v = load8(x + i + 8);
-        a += u * u;
-        b += v * v;
-    }
-    float s = sum8(a + b);
-    for (; i < k; i++) s += x[i] * x[i];
-    return 1.0f / sqrtf(s / (float)k + eps);
-}
+typedef struct { const void *from; void *to; int64_t nbytes; } Copy;
 
-INLINE void rms_row(const float *x, const float *gain, float *y, long k, float eps) {
-    float r = inverse_rms(x, k, eps);
-    for (long i = 0; i < k; i++) y[i] = x[i] * r * gain[i];
-}
+typedef struct { /* `from` is null where the cache is written in place */
+    const void *from, *rows;
+    void *cache;
+    const int32_t *at;
+    int64_t count, capacity, row_bytes;
+} Append;
 
-/* scores -> exp(scores - max) in place; their sum */
-float exponentiate(float *s, long n);
+typedef struct { const void *table, *ids; void *y; int64_t count, rows, row_bytes; int32_t wide; } Embed;
+
+typedef struct { const void *x; int32_t *y; int64_t n; int32_t type; } ArgMax;
+
+#define MAX_OPERANDS 8
+#define MAX_CODE 64
+
+typedef struct { /* an expression in reverse Polish notation, element by element */
+    const void *operands[MAX_OPERANDS];
+    int64_t sizes[MAX_OPERANDS]; /* of each operand, which repeats to fill n */
+    void *y;
+    int64_t n;
+    int32_t type, y_type, code_length;
+    uint8_t code[MAX_CODE];
+} Elements;
