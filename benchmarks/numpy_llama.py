@@ -1,7 +1,8 @@
 """The peer: Llama's decode step written by hand in NumPy, f32, with nothing allocated but the softmax's row sums.
 
     llama = NumpyLlama(config, params, max_len=512, fused=True)
-    logits = llama.step(token, position)          # f32 [vocab], overwritten by the next step
+    logits = llama.prefill(tokens)                # f32 [vocab], overwritten by the next step
+    logits = llama.step(token, position)
 
 `fused` takes q, k and v in one product and gate and up in another; the separate products read row ranges of the same
 matrices. Caches lie as [KVHead, S, D], which the products of attention like best. Rotary pairs are complex numbers.
@@ -93,6 +94,37 @@ class NumpyLlama:
             self._feed_forward(layer)
         self._normalise(self.norm)
         return np.dot(self.head, self.h, out=self.logits)
+
+    def prefill(self, tokens: npt.NDArray[Any]) -> F32:
+        """Logits [vocab] after tokens [T] that stand at position 0 and on, all in one product with each matrix."""
+        x = self.embed[tokens]
+        later = np.triu(np.full((len(tokens), len(tokens)), -np.inf, np.float32), 1)
+        for layer in self.layers:
+            x += self._attend_all(layer, self._normalised(x, layer.norm1) @ layer.qkv.T, later) @ layer.wo.T
+            both = self._normalised(x, layer.norm2) @ layer.gate_up.T
+            gate, up = both[:, : self.hidden], both[:, self.hidden :]
+            x += (gate / (1 + np.exp(-gate)) * up) @ layer.down.T
+        np.copyto(self.x, x[-1])
+        self._normalise(self.norm)
+        return np.dot(self.head, self.h, out=self.logits)
+
+    def _normalised(self, x: F32, weight: F32) -> F32:
+        mean = np.einsum("ij,ij->i", x, x)[:, None] / np.float32(self.dim)
+        return x * (mean + np.float32(self.eps)) ** np.float32(-0.5) * weight
+
+    def _attend_all(self, layer: Layer, qkv: F32, later: F32) -> F32:
+        """Mixed values [T, Model] of q, k and v [T, rows]; the caches hold k and v afterwards."""
+        length, (kv, group, depth) = len(qkv), self.q.shape
+        pairs = qkv[:, : self.q_rows + self.kv_rows].view(np.complex64).reshape(length, -1, depth // 2)
+        pairs *= self.turns[:length, None]
+        q, k, v = np.split(qkv, (self.q_rows, self.q_rows + self.kv_rows), axis=1)
+        layer.keys[:, :length] = k.reshape(length, kv, depth).transpose(1, 0, 2)
+        layer.values[:, :length] = v.reshape(length, kv, depth).transpose(1, 0, 2)
+        heads = q.reshape(length, kv, group, depth).transpose(1, 2, 0, 3) * self.scale
+        scores = heads @ layer.keys[:, None, :length].transpose(0, 1, 3, 2) + later
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        mixed = scores @ layer.values[:, None, :length] / scores.sum(-1, keepdims=True)
+        return mixed.transpose(2, 0, 1, 3).reshape(length, -1)
 
     def _normalise(self, weight: F32) -> None:
         x = self.x
