@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Array, Dim, DType, TensorType, bf16, bool_, dtype_of, f16, f32, i32, i64, u8
+from vxgraph.ir.types import Array, Dim, DType, TensorType, bf16, bool_, dtype_of, f16, f32, i8, i32, i64, u8
 from vxgraph.ops import (
     Add,
     ArgMax,
@@ -52,7 +52,7 @@ from vxgraph.ops import (
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = (f32, f16, bf16)
-INTS = (i32, i64, u8)
+INTS = (i8, i32, i64, u8)
 DTYPES = (*FLOATS, *INTS, bool_)
 T = Dim("T", max=512)
 
@@ -200,7 +200,7 @@ def special_value_cases(some: Maker) -> Iterator[Case]:
             yield Case(named("special", op.name, getattr(op, "dtype", ""), dtype), op, (x,))
         for op in (Add(), Mul(), Div(), Maximum(), Minimum(), Compare("lt"), Compare("ne"), Compare("ge")):
             yield Case(named("special", op.name, getattr(op, "kind", ""), dtype), op, (a, b))
-    for dtype in (i32, i64, u8):
+    for dtype in INTS:
         info = np.iinfo(dtype.numpy)
         edge = np.array([info.min, info.max, 0, 1, info.max // 2 + 1], dtype.numpy)
         a, b = np.repeat(edge, len(edge)), np.tile(edge, len(edge))
@@ -401,7 +401,7 @@ def create_cases(some: Maker) -> Iterator[Case]:
         yield Case(named("constant", dtype, "empty"), Constant(dtype[0], ()), (), exact=True)
         if dtype is not bool_:
             yield Case(
-                named("iota", dtype), Iota(T, dtype) if dtype in (f32, i32, i64) else Iota(200, dtype), (), {"T": 300}
+                named("iota", dtype), Iota(T, dtype) if dtype in (f32, i32, i64) else Iota(128, dtype), (), {"T": 300}
             )
     yield Case("constant-negative", Constant(i64[3], (-1, 2**62, -(2**63))), (), exact=True)
     yield Case("size", Size(T), (), {"T": 9})

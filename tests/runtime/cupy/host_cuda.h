@@ -232,6 +232,7 @@ inline unsigned long long atomicCAS(unsigned long long* at, unsigned long long w
 }
 
 // In place of cuda/device.cu.
+typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vxgraph.errors import BindError
 from vxgraph.ir.op import Op
 from vxgraph.runtime.backends.cupy.kernels import (
     attention,
@@ -27,7 +26,7 @@ from vxgraph.runtime.backends.cupy.kernels import (
     select,
 )
 from vxgraph.runtime.backends.cupy.kernels.faults import FAULT_WORDS, Code, fault
-from vxgraph.runtime.backends.cupy.kernels.launch import FAULT, NULL, Arg, Gemm, Launch, Planner, Step, Types
+from vxgraph.runtime.backends.cupy.kernels.launch import FAULT, NULL, Arg, Gemm, Launch, Planner, Step, Types, no_kernel
 
 __all__ = ["FAULT", "FAULT_WORDS", "NULL", "Arg", "Code", "Gemm", "Launch", "Planner", "Step", "fault", "plan"]
 
@@ -49,6 +48,5 @@ def plan(op: Op, ins: Types, outs: Types) -> Planner:
     """How the op runs in these types; BindError that names both where there is no kernel."""
     planner = _PLANNERS.get(type(op))
     if planner is None:
-        dtypes = ", ".join(dict.fromkeys(t.dtype.name for t in (*ins, *outs))) or "any dtype"
-        raise BindError(f"cupy has no kernel for {op.name} in {dtypes}; bind its topology to numpy, or leave it out")
+        raise no_kernel(op, ins, outs)
     return planner(op, ins, outs)

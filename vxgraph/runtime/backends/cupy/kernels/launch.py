@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from vxgraph.errors import BindError
 from vxgraph.ir.op import Op
 from vxgraph.ir.types import DType, Sizes, TensorType
 
@@ -34,6 +35,12 @@ FAULT: tuple[Fault, Fault] = (("error",), ("site",))
 NULL = np.uint64(0)  # the address of an operand that is not there
 
 Block = tuple[int, int, int]
+
+
+def no_kernel(op: Op, ins: Types, outs: Types) -> BindError:
+    """What an op is refused with, in these types."""
+    dtypes = ", ".join(dict.fromkeys(t.dtype.name for t in (*ins, *outs))) or "any dtype"
+    return BindError(f"cupy has no kernel for {op.name} in {dtypes}; bind its topology to numpy, or leave it out")
 
 
 @dataclass(frozen=True, slots=True)

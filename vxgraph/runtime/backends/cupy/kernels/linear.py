@@ -27,6 +27,7 @@ from vxgraph.runtime.backends.cupy.kernels.launch import (
     Steps,
     Types,
     flat,
+    no_kernel,
     operand,
 )
 from vxgraph.runtime.backends.cupy.kernels.source import c_type, constants, raw_type, render, using
@@ -38,6 +39,8 @@ _WARPS = 4  # of a block
 
 def _matmul(op: MatMul, ins: Types, outs: Types) -> Planner:
     dtype = outs[0].dtype
+    if ins[1].dtype is not dtype:
+        raise no_kernel(op, ins, outs)
     run: Callable[[Gemm], Step] = _integer_product if dtype.kind == "int" else lambda gemm: gemm
 
     def steps(bound: Bound) -> Steps:

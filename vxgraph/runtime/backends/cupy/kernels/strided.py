@@ -18,7 +18,19 @@ from vxgraph.runtime.backends.cupy.kernels.launch import Arg, Launch, Shape, fla
 from vxgraph.runtime.backends.cupy.kernels.source import cuda
 from vxgraph.runtime.backends.cupy.kernels.views import View, collapsed, span
 
-_SIZES = {"bool": 1, "u8": 1, "f16": 2, "bf16": 2, "u16": 2, "u32": 4, "int": 4, "float": 4, "i64": 8, "u64": 8}
+_SIZES = {
+    "bool": 1,
+    "i8": 1,
+    "u8": 1,
+    "f16": 2,
+    "bf16": 2,
+    "u16": 2,
+    "u32": 4,
+    "int": 4,
+    "float": 4,
+    "i64": 8,
+    "u64": 8,
+}
 _MANY = 2**31 - 2**10  # what an int can index, with a whole pack to spare
 
 

@@ -1,5 +1,6 @@
 // What the language has no word for: conversions of halves, streaming loads, blocks that share memory in a cluster.
 
+typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

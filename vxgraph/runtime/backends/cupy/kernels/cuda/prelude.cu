@@ -6,6 +6,7 @@ __device__ __forceinline__ float wide(bf16 x) { return __uint_as_float((u32)x.bi
 __device__ __forceinline__ float wide(float x) { return x; }
 __device__ __forceinline__ int wide(int x) { return x; }
 __device__ __forceinline__ i64 wide(i64 x) { return x; }
+__device__ __forceinline__ i8 wide(i8 x) { return x; }
 __device__ __forceinline__ u8 wide(u8 x) { return x; }
 __device__ __forceinline__ bool wide(bool x) { return x; }
 
@@ -37,14 +38,17 @@ template <typename T, typename W> __device__ __forceinline__ W rounded(W x) { re
 __device__ __forceinline__ float op_add(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ int op_add(int a, int b) { return (int)((u32)a + (u32)b); }
 __device__ __forceinline__ i64 op_add(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+__device__ __forceinline__ i8 op_add(i8 a, i8 b) { return (i8)(a + b); }
 __device__ __forceinline__ u8 op_add(u8 a, u8 b) { return (u8)(a + b); }
 __device__ __forceinline__ float op_sub(float a, float b) { return __fsub_rn(a, b); }
 __device__ __forceinline__ int op_sub(int a, int b) { return (int)((u32)a - (u32)b); }
 __device__ __forceinline__ i64 op_sub(i64 a, i64 b) { return (i64)((u64)a - (u64)b); }
+__device__ __forceinline__ i8 op_sub(i8 a, i8 b) { return (i8)(a - b); }
 __device__ __forceinline__ u8 op_sub(u8 a, u8 b) { return (u8)(a - b); }
 __device__ __forceinline__ float op_mul(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ int op_mul(int a, int b) { return (int)((u32)a * (u32)b); }
 __device__ __forceinline__ i64 op_mul(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+__device__ __forceinline__ i8 op_mul(i8 a, i8 b) { return (i8)(a * b); }
 __device__ __forceinline__ u8 op_mul(u8 a, u8 b) { return (u8)(a * b); }
 __device__ __forceinline__ float op_div(float a, float b) { return __fdiv_rn(a, b); }
 __device__ __forceinline__ float op_neg(float x) { return -x; }
