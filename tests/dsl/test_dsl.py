@@ -104,7 +104,7 @@ def test_an_index_means_what_it_means_in_numpy(index, lines: int):
     np.testing.assert_array_equal(values[graph.results[0].value], index(values["x"]))
 
 
-@pytest.mark.parametrize("dtype", [vx.f32, vx.f16, vx.bf16, vx.i32, vx.i64, vx.u8])
+@pytest.mark.parametrize("dtype", [vx.f32, vx.f16, vx.bf16, vx.i8, vx.i32, vx.i64, vx.u8])
 @pytest.mark.parametrize("number", [2, np.int64(2), np.uint8(2), True])
 def test_a_number_takes_the_other_operands_dtype(dtype: vx.DType, number: object):
     if number is True and dtype.kind == "int":

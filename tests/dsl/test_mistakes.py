@@ -321,7 +321,7 @@ MESSAGES = {
     a_ragged_constant: "[[1], [2, 3]] is no constant; wanted a number, nested lists or an array",
     a_constant_of_text: "'abc' is no constant; wanted a number, nested lists or an array",
     a_constant_that_would_be_cut: "constant: 1.5 is no value of i32",
-    a_constant_of_float64: "float64 is no dtype of a graph; cast to one of f32, f16, bf16, i32, i64, u8, bool",
+    a_constant_of_float64: "float64 is no dtype of a graph; cast to one of f32, f16, bf16, i8, i32, i64, u8, bool",
     a_constants_dtype_by_name: "constant: dtype is 'f32', wanted one such as vx.f32",
     an_index_of_numpy: "np.int64(0) is no index; wanted a Python int or a slice",
     too_many_indices: "%x: f32[4, 64] has 2 dims, but 3 indices",

@@ -80,7 +80,7 @@ MISTAKES = {
     'graph "g" {\n  dim T <= 3 min 4\n}': "m.vxg:2: Dim('T'): 4 to 3 is no range of sizes",
     'graph "g" {\n  arg x : f32[4]\n}': "m.vxg:2: expected a value like %x, found 'x'",
     'graph "g" {\n  arg %x f32[4]\n}': "m.vxg:2: expected ':' after %x, found 'f32'",
-    'graph "g" {\n  arg %x : f64[4]\n}': "m.vxg:2: f64 is no dtype; there are f32, f16, bf16, i32, i64, u8, bool",
+    'graph "g" {\n  arg %x : f64[4]\n}': "m.vxg:2: f64 is no dtype; there are f32, f16, bf16, i8, i32, i64, u8, bool",
     'graph "g" {\n  arg %x : f32[S]\n}': ("m.vxg:2: dim S is not declared; add a line 'dim S = SIZE' at the head"),
     'graph "g" {\n  arg %x : f32[-1]\n}': "m.vxg:2: -1 is no dim; wanted an int of 0 or more, or a vxgraph.Dim",
     'graph "g" {\n  arg %x : f32[99999999999999999999999]\n}': (

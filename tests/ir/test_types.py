@@ -82,7 +82,7 @@ def test_every_dtype_has_the_bytes_of_its_numpy_dtype():
         assert dtype_of(np.zeros(1, t.numpy)) is t
     with pytest.raises(GraphError) as error:
         dtype_of(np.zeros(1))
-    assert str(error.value) == "float64 is no dtype of a graph; cast to one of f32, f16, bf16, i32, i64, u8, bool"
+    assert str(error.value) == "float64 is no dtype of a graph; cast to one of f32, f16, bf16, i8, i32, i64, u8, bool"
 
 
 def test_the_users_line_is_that_of_the_statement_that_runs():

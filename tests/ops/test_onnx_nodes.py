@@ -199,12 +199,12 @@ def concat(attrs: Attrs, ins: list[Any], outs: list[Any]) -> Array | None:
 
 
 ADAPTERS: dict[str, tuple[int, Adapter]] = {  # the number of cases it must run
-    "Add": (3, binary(Add())),
-    "Sub": (4, binary(Sub())),
-    "Mul": (4, binary(Mul())),
+    "Add": (4, binary(Add())),
+    "Sub": (5, binary(Sub())),
+    "Mul": (5, binary(Mul())),
     "Div": (3, lambda attrs, ins, outs: run(Div(), *ins) if ins[0].dtype.kind == "f" else None),
-    "Max": (8, binary(Maximum())),
-    "Min": (8, binary(Minimum())),
+    "Max": (9, binary(Maximum())),
+    "Min": (9, binary(Minimum())),
     "Sum": (3, binary(Add())),
     "Or": (8, binary(Maximum())),
     "And": (8, binary(Minimum())),
@@ -214,11 +214,11 @@ ADAPTERS: dict[str, tuple[int, Adapter]] = {  # the number of cases it must run
     "Relu": (1, plain(Relu())),
     "Gelu": (2, gelu),
     "Swish": (1, swish),
-    "Equal": (3, plain(Compare("eq"))),
-    "Less": (3, plain(Compare("lt"))),
-    "LessOrEqual": (3, plain(Compare("le"))),
-    "Greater": (3, plain(Compare("gt"))),
-    "GreaterOrEqual": (3, plain(Compare("ge"))),
+    "Equal": (4, plain(Compare("eq"))),
+    "Less": (4, plain(Compare("lt"))),
+    "LessOrEqual": (4, plain(Compare("le"))),
+    "Greater": (4, plain(Compare("gt"))),
+    "GreaterOrEqual": (4, plain(Compare("ge"))),
     "Where": (2, plain(Where())),
     "Cast": (8, cast),
     "MatMul": (5, matmul),
@@ -238,7 +238,7 @@ ADAPTERS: dict[str, tuple[int, Adapter]] = {  # the number of cases it must run
     "Squeeze": (2, same_elements),
     "Unsqueeze": (7, same_elements),
     "Transpose": (7, transpose),
-    "Identity": (2, plain(Copy())),
+    "Identity": (3, plain(Copy())),
 }
 
 

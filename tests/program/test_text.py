@@ -148,7 +148,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         "mlp",
         "arg %x : f32",
         "arg %x : f31",
-        "2: f31 is no dtype; there are f32, f16, bf16, i32, i64, u8, bool",
+        "2: f31 is no dtype; there are f32, f16, bf16, i8, i32, i64, u8, bool",
     ),
     "a memory's numbers": (
         "mlp",
