@@ -19,7 +19,7 @@ from vxgraph.runtime.backends.sanitizer import SanitizerBackend
 GPU = [pytest.param(name, marks=pytest.mark.gpu) for name in ("cupy", "cupy-staged")]
 
 
-@pytest.fixture(params=["numpy", "sanitizer", "sanitizer:7", "fake-1", "fake-2", "fake-3", *GPU])
+@pytest.fixture(params=["numpy", "numpy:plain", "sanitizer", "sanitizer:7", "fake-1", "fake-2", "fake-3", *GPU])
 def closed_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """A backend with nothing open.
 
@@ -32,9 +32,9 @@ def closed_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 def _bed(name: str) -> Bed:
-    if name == "numpy":
+    if name.startswith("numpy"):
         numpy = NumpyBackend()
-        return Bed(numpy, dict.fromkeys(PLACES, "numpy"), lambda t: numpy._spaces[t].nbytes)
+        return Bed(numpy, dict.fromkeys(PLACES, name), lambda t: numpy._spaces[t].nbytes)
     if name.startswith("sanitizer"):
         late = SanitizerBackend()
         return Bed(late, dict.fromkeys(PLACES, name), lambda t: late._spaces[t].nbytes)

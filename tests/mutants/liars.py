@@ -54,7 +54,7 @@ class Eager(Meddler, NumpyBackend):
 
     def kernel(self, *args: Any) -> Kernel:
         honest = super().kernel(*args)
-        return Kernel(honest.op, partial(self.ran, honest.run))
+        return Kernel(honest.op, partial(self.ran, honest.run), honest.by)
 
 
 class Late(Meddler, SanitizerBackend):
@@ -81,7 +81,7 @@ class Late(Meddler, SanitizerBackend):
 
     def kernel(self, *args: Any) -> Kernel:
         honest = super().kernel(*args)
-        return Kernel(honest.op, partial(self.ran, honest.run))
+        return Kernel(honest.op, partial(self.ran, honest.run), honest.by)
 
 
 class Queued(Deferred):
@@ -97,7 +97,7 @@ class Queued(Deferred):
             except RunError as error:  # long after it was asked for
                 raise RunError(f"{kernel.op.name}: {error.message}") from error
 
-        return super().dispatch(Kernel(kernel.op, run), ins, outs, topology, **keywords)
+        return super().dispatch(Kernel(kernel.op, run, kernel.by), ins, outs, topology, **keywords)
 
     def wait(self, event: Event) -> None:
         with np.errstate(all="ignore"):
@@ -288,6 +288,9 @@ class AllocatesElsewhere(NumpyBackend):
 
 class DispatchesElsewhere(NumpyBackend):
     """Kernels for the second topology run on copies of their operands in the first, and say so to nobody."""
+
+    def batch(self, *args: Any, **keywords: Any) -> None:
+        """Never: a batch has no operands that could be copied."""
 
     def dispatch(
         self, kernel: Any, ins: Sequence[Tensor], outs: Sequence[Tensor], topology: Topology, **keywords: Any

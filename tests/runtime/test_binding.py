@@ -173,4 +173,4 @@ def test_the_numpy_backend_offers_the_host_and_nothing_else() -> None:
     assert device.memory > 1 << 20
     with pytest.raises(BindError) as e:
         NumpyBackend().open(G0, "cuda:0")
-    assert str(e.value) == "gpu:0=cuda:0: the NumPy backend offers 'numpy' only"
+    assert str(e.value) == "gpu:0=cuda:0: the NumPy backend offers 'numpy' and 'numpy:plain' only"

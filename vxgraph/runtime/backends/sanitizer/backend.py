@@ -27,6 +27,7 @@ from vxgraph.program.model import Program
 from vxgraph.runtime.abi import DeviceInfo
 from vxgraph.runtime.backends.numpy import NumpyBackend
 from vxgraph.runtime.backends.numpy.backend import PLAIN
+from vxgraph.runtime.backends.numpy.batch import Batch
 from vxgraph.runtime.backends.numpy.kernels import Kernel
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Tensor, address_of
 from vxgraph.runtime.backends.sanitizer import behaviour, hazards
@@ -211,7 +212,7 @@ class SanitizerBackend(NumpyBackend):
 
     def dispatch(
         self,
-        kernel: Kernel,
+        kernel: Kernel | Batch,
         ins: Sequence[Tensor],
         outs: Sequence[Tensor],
         topology: Topology,
@@ -220,6 +221,7 @@ class SanitizerBackend(NumpyBackend):
         after: Sequence[Event] = (),
     ) -> Event:
         """Runs on read-only operands, into poisoned results."""
+        assert isinstance(kernel, Kernel)  # `batch` makes none
         space = self._space(topology)
         work = self._ask(f"dispatch {kernel.op.name}", Queue(topology, "compute"), after)
         self._want_home(work, topology, *ins, *outs)
@@ -230,6 +232,11 @@ class SanitizerBackend(NumpyBackend):
         own = ins[donated] if donated is not None and donated < len(ins) else None
         space.dispatches += 1
         return self._put(work, ins, outs, lambda: behaviour.compute(kernel, ins, outs, sizes, work), tuple(outs), own)
+
+    def batch(
+        self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
+    ) -> None:
+        """Never: each call is checked, and has a place of its own in the order."""
 
     def wait(self, event: Event) -> None:
         """Runs it, and what it waits for, unless it ran already."""
