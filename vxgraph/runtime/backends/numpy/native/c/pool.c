@@ -70,8 +70,9 @@ static void sleep_while(Pool *p, uint32_t sequence) {
 }
 #endif
 
-/* Opens kernel number `sequence`, the one after it where it has no rows, or none after the last one. */
-static void open_kernel(Pool *p, uint32_t sequence) {
+/* Opens kernel number `sequence`, the one after it where it has no rows, or none after the last one. Those who sleep are
+   woken for more than one bit of work, and after the last one where it may be the caller of `pool_run` who sleeps. */
+static void open_kernel(Pool *p, uint32_t sequence, int by_caller) {
     uint32_t at = sequence - p->base;
     while (at < (uint32_t)p->count && !p->kernels[at].rows) at++;
     sequence = p->base + at;
@@ -85,17 +86,18 @@ static void open_kernel(Pool *p, uint32_t sequence) {
     }
     /* Both in the one order of all: a sleeper sees the new number, or is seen here. */
     atomic_store_explicit(&p->sequence, sequence, memory_order_seq_cst);
-    if (atomic_load_explicit(&p->sleepers, memory_order_seq_cst)) wake(p);
+    int wanted = k ? all >> k->grain > 1 : !by_caller;
+    if (wanted && atomic_load_explicit(&p->sleepers, memory_order_seq_cst)) wake(p);
 }
 
 /* After the last unit of kernel number `sequence`. */
-static void close_kernel(Pool *p, uint32_t sequence) {
+static void close_kernel(Pool *p, uint32_t sequence, int by_caller) {
     if (!atomic_load_explicit(&p->declined, memory_order_relaxed)) {
-        open_kernel(p, sequence + 1);
+        open_kernel(p, sequence + 1, by_caller);
         return;
     }
     p->reached = (int)(sequence - p->base);
-    open_kernel(p, p->base + (uint32_t)p->count);
+    open_kernel(p, p->base + (uint32_t)p->count, by_caller);
 }
 
 /* Takes units of a share of kernel `sequence` until none is left; opens the next kernel after the last of all. */
@@ -113,7 +115,7 @@ static void work_on(Pool *p, Worker *w, uint32_t sequence, int s) {
         long first = share_units(k, p->threads, s) - (long)left;
         k->run(k->args, w, sequence, base, length, first, first + (long)take);
         if (atomic_fetch_sub_explicit(&p->undone, (int32_t)take, memory_order_acq_rel) == (int32_t)take) {
-            close_kernel(p, sequence);
+            close_kernel(p, sequence, w->index == 0);
             return;
         }
         word -= take;
@@ -158,7 +160,7 @@ int pool_run(Pool *p, const Kernel *kernels, int count) {
     p->count = p->reached = count;
     atomic_store_explicit(&p->declined, 0, memory_order_relaxed);
     uint32_t end = p->base + (uint32_t)count, sequence = p->base;
-    open_kernel(p, sequence);
+    open_kernel(p, sequence, 1);
     while ((sequence = atomic_load_explicit(&p->sequence, memory_order_acquire)) != end) {
         work(p, &p->team[0].worker, sequence);
         if (atomic_load_explicit(&p->sequence, memory_order_acquire) == sequence) await_change(p, sequence);
@@ -239,7 +241,7 @@ void pool_close(Pool *p) {
     atomic_store(&p->closing, 1);
     p->count = 0;
     p->base = atomic_load(&p->sequence) + 1;
-    open_kernel(p, p->base);
+    open_kernel(p, p->base, 0);
     for (int i = 1; i < p->threads; i++) pthread_join(p->team[i].thread, NULL);
     for (int i = 0; i < p->threads; i++) free(p->team[i].worker.scratch);
     free(p->team[0].worker.shared);
