@@ -2,6 +2,7 @@
 
 python -m examples.llama2 generate --chat --prompt "Write one sentence about the moon." --place disaggregated
 python -m examples.llama2 compile --model llama2-7b --place disaggregated -m h200-x2 -o llama.vxp
+python -m examples.llama2 compare --weights int8 --prompt "The sun is a star."
 python -m examples.llama2 fetch
 python -m examples.llama2 models
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import typer
 
+from examples.llama2.commands.compare import compare
 from examples.llama2.commands.compile import compile
 from examples.llama2.commands.generate import generate
 from examples.llama2.commands.models import fetch, models
@@ -23,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (generate, compile, fetch, models):
+for command in (generate, compile, compare, fetch, models):
     app.command()(command)
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ weights file (`examples.llama2.weights`). `param_shapes` says which tensors a mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
 from vxgraph.errors import VxError
 
 DType = Literal["f32", "f16", "bf16"]
+Weights = Literal["f32", "f16", "bf16", "int8"]
+SCALE = ".scale"  # of an int8 matrix: f32, one for each of its rows
 MAX_SIZE = 2**31 - 1  # positions and token ids are i32
 
 
@@ -39,7 +41,9 @@ class LlamaConfig:
     `rope_interleaved` says how the rows of `wq` and `wk` are stored: True when the pairs that rotate together are rows
     (2i, 2i + 1) of a head (Meta, llama2.c, GGUF), False when they are rows (i, i + head_dim / 2) (Hugging Face).
     `tied` models have no `lm_head`: the embedding is the output layer too. `bos_id` only says which id begins a text;
-    whether a prompt starts with it is the tokenizer's business.
+    whether a prompt starts with it is the tokenizer's business. `dtype` is computed in: activations, K and V, and the
+    vectors among the parameters. The matrices are stored in `weights` (None: in `dtype` too), and other weights than
+    `dtype` are computed with in f32.
 
     Raises `VxError` where the numbers contradict each other.
     """
@@ -61,6 +65,12 @@ class LlamaConfig:
     dtype: DType
     bos_id: int | None
     stop_ids: tuple[int, ...]
+    weights: Weights | None = None
+
+    @property
+    def stored(self) -> Weights:
+        """What the matrices are stored in."""
+        return self.weights or self.dtype
 
     def __post_init__(self) -> None:
         sizes = ("dim", "hidden", "layers", "heads", "kv_heads", "head_dim", "vocab", "max_len")
@@ -77,6 +87,11 @@ class LlamaConfig:
                 f"model {self.name!r}: {self.heads} heads cannot share {self.kv_heads} key/value heads evenly; "
                 "heads must be a multiple of kv_heads"
             )
+        if self.dtype not in ("f32", self.stored):
+            raise VxError(
+                f"model {self.name!r}: weights of {self.stored} are computed with in f32, not in {self.dtype}; leave "
+                "the dtype out"
+            )
         if self.head_dim % 2:
             raise VxError(
                 f"model {self.name!r}: head_dim is {self.head_dim}; rotary embedding turns pairs, so it must be even"
@@ -92,6 +107,23 @@ def param_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     if not config.tied:
         shapes["lm_head"] = (config.vocab, config.dim)
     return shapes
+
+
+def stored_params(config: LlamaConfig) -> dict[str, tuple[DType | Weights, tuple[int, ...]]]:
+    """Name -> storage and shape of every parameter as the graph has it, the scales of int8 matrices among them."""
+    stored: dict[str, tuple[DType | Weights, tuple[int, ...]]] = {}
+    for name, shape in param_shapes(config).items():
+        stored[name] = (config.dtype if len(shape) == 1 else config.stored, shape)
+        if stored[name][0] == "int8":
+            stored[name + SCALE] = ("f32", shape[:1])
+    return stored
+
+
+def with_types(config: LlamaConfig, dtype: DType | None, weights: Weights | None) -> LlamaConfig:
+    """The model with what is not None in place of its own; with weights and no dtype it computes in f32."""
+    if weights is not None:
+        dtype = dtype or "f32"
+    return replace(config, dtype=dtype or config.dtype, weights=weights or config.weights)
 
 
 def layer_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:

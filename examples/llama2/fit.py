@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import vxgraph as vx
-from examples.llama2.config import DType, LlamaConfig, param_shapes
+from examples.llama2.config import DType, LlamaConfig, Weights, stored_params
 from examples.llama2.model import DTYPES
 from vxgraph import ops
 from vxgraph.program.instructions import Dispatch, Emit, Loop, flatten
@@ -22,15 +22,25 @@ ARGS = {"tokens", "steps", "stop_ids", "temperature", "top_p", "seed"}
 SHOWN = 4
 
 
-def dtype_of(program: vx.Program, file: Path) -> DType:
-    """The dtype of a saved program's weights. Raises `VxError` for a program that is not this example's."""
-    embed = next((p.type for p in program.params if p.name == "embed"), None)
-    dtype = next((name for name, dtype in DTYPES.items() if embed is not None and dtype == embed.dtype), None)
-    if dtype is None or not _has_shape_of_a_llama(program):
+def types_of(program: vx.Program, file: Path) -> tuple[DType, Weights]:
+    """What a saved program computes in, and stores its matrices in.
+
+    Raises `VxError` for a program that is not this example's.
+    """
+    found: dict[str, Weights | None] = {
+        p.name: _name_of(p.type.dtype) for p in program.params if p.name in ("embed", "norm")
+    }
+    dtype = found.get("norm")
+    weights = found.get("embed")
+    if dtype is None or dtype == "int8" or weights is None or not _has_shape_of_a_llama(program):
         raise vx.VxError(
             f"{file}: program {program.name!r} is no Llama; wanted one that 'python -m examples.llama2 compile' wrote"
         )
-    return dtype  # type: ignore[return-value]
+    return dtype, weights
+
+
+def _name_of(dtype: vx.DType) -> Weights | None:
+    return next((name for name, stored in DTYPES.items() if stored is dtype), None)
 
 
 def _has_shape_of_a_llama(program: vx.Program) -> bool:
@@ -54,7 +64,7 @@ def check_fits(program: vx.Program, file: Path, config: LlamaConfig, checkpoint:
 
 def _params(program: vx.Program, config: LlamaConfig) -> Iterator[str]:
     here = {p.name: str(p.type) for p in program.params}
-    there = {name: str(DTYPES[config.dtype][shape]) for name, shape in param_shapes(config).items()}
+    there = {name: str(DTYPES[storage][shape]) for name, (storage, shape) in stored_params(config).items()}
     for name in dict.fromkeys((*here, *there)):
         if here.get(name) != there.get(name):
             yield f"{name}: {here.get(name, 'none')} in the program, {there.get(name, 'none')} in the checkpoint"

@@ -12,14 +12,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import vxgraph as vx
-from examples.llama2.config import DType, LlamaConfig, layer_shapes, param_shapes, preset
+from examples.llama2.config import SCALE, DType, LlamaConfig, Weights, preset, stored_params, with_types
 from vxgraph.topology.model import Machine
 
-DTYPES = {"f32": vx.f32, "f16": vx.f16, "bf16": vx.bf16}
+DTYPES: dict[Weights, vx.DType] = {"f32": vx.f32, "f16": vx.f16, "bf16": vx.bf16, "int8": vx.i8}
 MAX_STOP_IDS = 8
 
 
@@ -98,11 +98,12 @@ def transformer(
     none crosses.
     """
     with vx.on(places[0]):
-        x = vx.embed(weights["embed"], tokens, name="x")
+        x = embedded(sizes, weights, tokens)
     kv: list[Cache] = []
     for layer, place in enumerate(places):
         with vx.on(place), vx.scope(f"layers.{layer}"):
-            w = {key: weights[f"layers.{layer}.{key}"] for key in layer_shapes(sizes.config)}
+            own = f"layers.{layer}."
+            w = {name.removeprefix(own): value for name, value in weights.items() if name.startswith(own)}
             mixed, cache = attention(sizes, w, x, positions[place], None if caches is None else caches[layer])
             x = x + mixed
             x = x + feed_forward(sizes, w, x)
@@ -125,32 +126,60 @@ def attention(
     h = vx.rmsnorm(x, w["attention_norm"], eps=config.eps)
     length = h.dims[0]
     q = vx.rope(
-        (h @ w["wq"].T).reshape(length, sizes.head, sizes.head_dim), position.rows, scaling=scale, name="q", **turn
+        linear(h, w, "wq").reshape(length, sizes.head, sizes.head_dim), position.rows, scaling=scale, name="q", **turn
     )
     k = vx.rope(
-        (h @ w["wk"].T).reshape(length, sizes.kv_head, sizes.head_dim), position.rows, scaling=scale, name="k", **turn
+        linear(h, w, "wk").reshape(length, sizes.kv_head, sizes.head_dim),
+        position.rows,
+        scaling=scale,
+        name="k",
+        **turn,
     )
-    v = (h @ w["wv"].T).reshape(length, sizes.kv_head, sizes.head_dim, name="v")
+    v = linear(h, w, "wv").reshape(length, sizes.kv_head, sizes.head_dim, name="v")
     at = position.at
     if cache is None or at is None:
         out, kept = vx.attention(q, k, v), (k, v)
     else:
         keys, values = vx.cache_append(cache[0], k, at), vx.cache_append(cache[1], v, at)
         out, kept = vx.attention(q, keys, values, length=at + 1), (keys, values)
-    return out.reshape(length, config.heads * config.head_dim) @ w["wo"].T, kept
+    return linear(out.reshape(length, config.heads * config.head_dim), w, "wo"), kept
 
 
 def feed_forward(sizes: Sizes, w: dict[str, vx.Value], x: vx.Value) -> vx.Value:
     """SwiGLU: down(silu(gate(h)) * up(h))."""
     h = vx.rmsnorm(x, w["ffn_norm"], eps=sizes.config.eps)
-    return (vx.silu(h @ w["w_gate"].T) * (h @ w["w_up"].T)) @ w["w_down"].T
+    return linear(vx.silu(linear(h, w, "w_gate")) * linear(h, w, "w_up"), w, "w_down")
 
 
 def logits_of(sizes: Sizes, weights: dict[str, vx.Value], x: vx.Value) -> vx.Value:
     """Logits [V] in f32 of the last of the hidden states [T, Model]."""
-    h = vx.rmsnorm(x[-1:], weights["norm"], eps=sizes.config.eps)
-    head = weights["embed"] if sizes.config.tied else weights["lm_head"]
-    return (h @ head.T).reshape(sizes.config.vocab).cast(vx.f32, name="logits")
+    return head(sizes, weights, x[-1:]).reshape(sizes.config.vocab).cast(vx.f32, name="logits")
+
+
+def head(sizes: Sizes, weights: dict[str, vx.Value], x: vx.Value) -> vx.Value:
+    """Logits [T, V] of hidden states [T, Model], in the compute dtype."""
+    h = vx.rmsnorm(x, weights["norm"], eps=sizes.config.eps)
+    return linear(h, weights, "embed" if sizes.config.tied else "lm_head")
+
+
+def embedded(sizes: Sizes, weights: dict[str, vx.Value], tokens: vx.Value) -> vx.Value:
+    """Rows [T, Model] of the embedding, in the compute dtype."""
+    scale = weights.get("embed" + SCALE)
+    if scale is None and sizes.config.stored == sizes.config.dtype:
+        return vx.embed(weights["embed"], tokens, name="x")
+    rows = vx.embed(weights["embed"], tokens).cast(sizes.dtype)
+    return rows if scale is None else vx.mul(rows, vx.embed(scale, tokens).reshape(tokens.dims[0], 1), name="x")
+
+
+def linear(x: vx.Value, weights: dict[str, vx.Value], name: str) -> vx.Value:
+    """x [T, in] by the matrix of that name [out, in]: [T, out], whatever it is stored in."""
+    scale = weights.get(name + SCALE)
+    return x @ weights[name].T if scale is None else vx.quantized_matmul(x, weights[name], scale)
+
+
+def declared(config: LlamaConfig) -> dict[str, vx.Value]:
+    """The params of the graph that is built."""
+    return {name: vx.param(name, DTYPES[stored][shape]) for name, (stored, shape) in stored_params(config).items()}
 
 
 def build(
@@ -178,7 +207,7 @@ def build(
         steps = vx.input("steps", vx.i32[()])
         stop_ids = vx.input("stop_ids", vx.i32[vx.Dim("Stops", min=1, max=MAX_STOP_IDS)])
         pick = choose() if choose else sampler()
-        weights = {name: vx.param(name, sizes.dtype[shape]) for name, shape in param_shapes(config).items()}
+        weights = declared(config)
         first, rows, limit = _prefill(sizes, weights, placement, tokens, steps, stop_ids, pick)
         with vx.scope("handover"):
             caches = [
@@ -186,6 +215,20 @@ def build(
                 for i, (pair, place) in enumerate(zip(rows, placement.decode, strict=True))
             ]
         _decode(sizes, weights, placement, first, caches, limit, stop_ids, pick)
+    return graph
+
+
+def build_logits(config: LlamaConfig, placement: Placement, max_len: int) -> vx.Graph:
+    """The graph that scores: tokens [T] to `logits` f32 [T, V], each row after the tokens up to its own."""
+    sizes = _sizes(config, max_len, None)
+    with vx.Graph(f"{config.name}-logits") as graph:
+        tokens = vx.input("tokens", vx.i32[sizes.prompt])
+        weights = declared(config)
+        with vx.on(placement.prefill[0]):
+            positions = dict.fromkeys(placement.prefill, Position(vx.iota(sizes.prompt, name="positions")))
+        x, _ = transformer(sizes, weights, tokens, positions, placement.prefill)
+        with vx.on(placement.prefill[-1]):
+            vx.output("logits", head(sizes, weights, x).cast(vx.f32, name="logits"))
     return graph
 
 
@@ -327,9 +370,10 @@ def single(
     max_len: int | None = None,
     max_prompt: int | None = None,
     dtype: DType | None = None,
+    weights: Weights | None = None,
 ) -> vx.Graph:
     """A preset model on one device."""
-    return _preset_graph("single", machine, model, max_len, max_prompt, dtype)
+    return _preset_graph("single", machine, model, max_len, max_prompt, dtype, weights)
 
 
 def disaggregated(
@@ -338,9 +382,10 @@ def disaggregated(
     max_len: int | None = None,
     max_prompt: int | None = None,
     dtype: DType | None = None,
+    weights: Weights | None = None,
 ) -> vx.Graph:
     """A preset model with prefill on one device and decode on another."""
-    return _preset_graph("disaggregated", machine, model, max_len, max_prompt, dtype)
+    return _preset_graph("disaggregated", machine, model, max_len, max_prompt, dtype, weights)
 
 
 def pipeline(
@@ -349,17 +394,23 @@ def pipeline(
     max_len: int | None = None,
     max_prompt: int | None = None,
     dtype: DType | None = None,
+    weights: Weights | None = None,
 ) -> vx.Graph:
     """A preset model with its layers split over two devices."""
-    return _preset_graph("pipeline", machine, model, max_len, max_prompt, dtype)
+    return _preset_graph("pipeline", machine, model, max_len, max_prompt, dtype, weights)
 
 
 def _preset_graph(
-    placement: str, machine: Machine, model: str, max_len: int | None, max_prompt: int | None, dtype: DType | None
+    placement: str,
+    machine: Machine,
+    model: str,
+    max_len: int | None,
+    max_prompt: int | None,
+    dtype: DType | None,
+    weights: Weights | None,
 ) -> vx.Graph:
-    config = preset(model)
-    if dtype is not None:
-        if dtype not in DTYPES:
-            raise vx.VxError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
-        config = replace(config, dtype=dtype)
+    for what, given, known in (("dtype", dtype, ("f32", "f16", "bf16")), ("weights", weights, DTYPES)):
+        if given is not None and given not in known:
+            raise vx.VxError(f"{what} {given!r} is none of {', '.join(known)}")
+    config = with_types(preset(model), dtype, weights)
     return build(config, PLACEMENTS[placement](machine, config.layers), max_len=max_len, max_prompt=max_prompt)

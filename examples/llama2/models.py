@@ -7,12 +7,12 @@ stories15M.bin, folder/       any checkpoint that `examples.llama2.weights` read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from examples.llama2.config import PRESETS, DType, LlamaConfig
+from examples.llama2.config import PRESETS, DType, LlamaConfig, Weights, with_types
 from examples.llama2.fetch import MODELS, fetch
 from examples.llama2.tokenizer import Tokenizer, open_tokenizer
 from examples.llama2.weights import Checkpoint, open_checkpoint
@@ -27,21 +27,27 @@ class Model:
     tokenizer: Tokenizer
 
 
-def config_of(model: str, dtype: DType | None = None) -> LlamaConfig:
-    """The configuration of a preset (no weights needed) or of the checkpoint at a path; `dtype` overrides its own."""
+def config_of(model: str, dtype: DType | None = None, weights: Weights | None = None) -> LlamaConfig:
+    """The configuration of a preset (no weights needed) or of the checkpoint at a path; what is given overrides it."""
     if model in PRESETS:
-        config = PRESETS[model]
-        return config if dtype is None else replace(config, dtype=dtype)
-    return open_checkpoint(_existing(model), dtype).config
+        return with_types(PRESETS[model], dtype, weights)
+    return open_checkpoint(_existing(model), dtype, weights).config
 
 
-def open_model(model: str, *, dtype: DType | None = None, tokenizer: Path | None = None, console: Console) -> Model:
+def open_model(
+    model: str,
+    *,
+    dtype: DType | None = None,
+    weights: Weights | None = None,
+    tokenizer: Path | None = None,
+    console: Console,
+) -> Model:
     """The model that a name or a path stands for, fetched if need be; `tokenizer` where its tokenizer stands elsewhere.
 
     Raises `VxError` where there is no such model, or its file or its tokenizer cannot be read.
     """
     path = fetch(model, console=console) if model in MODELS else _existing(model)
-    checkpoint = open_checkpoint(path, dtype)
+    checkpoint = open_checkpoint(path, dtype, weights)
     return Model(checkpoint, open_tokenizer(tokenizer or _tokenizer_of(path)))
 
 

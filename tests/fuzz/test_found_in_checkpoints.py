@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import vxgraph as vx
-from examples.llama2.fit import dtype_of
+from examples.llama2.fit import types_of
 from examples.llama2.generate import plan
 from examples.llama2.tokenizer import open_tokenizer
 from examples.llama2.weights import open_checkpoint
@@ -233,14 +233,14 @@ def test_a_sentencepiece_number_that_is_none(tmp_path: Path, tail: bytes) -> Non
 def test_a_saved_program_that_only_looks_like_a_llama(tmp_path: Path, change: str) -> None:
     """It was a StopIteration, or a KeyError at its first token."""
     program = plan(seeds.LLAMA, "single", vx.load_machine("h200"))
-    assert dtype_of(program, tmp_path / "m.vxp") == "f32"
+    assert types_of(program, tmp_path / "m.vxp") == ("f32", "f32")
     if change == "emits":
         broken = replace(program, body=tuple(_renamed(program.body)))
     else:
         params = (replace(p, type=p.type.with_dtype(vx.i32)) if p.name == "embed" else p for p in program.params)
         broken = replace(program, params=tuple(params))
     with pytest.raises(vx.VxError) as error:
-        dtype_of(broken, tmp_path / "m.vxp")
+        types_of(broken, tmp_path / "m.vxp")
     assert str(error.value) == (
         f"{tmp_path / 'm.vxp'}: program {program.name!r} is no Llama; wanted one that 'python -m examples.llama2 "
         "compile' wrote"

@@ -16,6 +16,7 @@ from examples.llama2.commands.options import (
     MaxLenOption,
     ModelOption,
     PlaceOption,
+    WeightsOption,
 )
 from examples.llama2.generate import max_len_of, max_prompt_of, plan
 from examples.llama2.models import config_of
@@ -36,6 +37,7 @@ def compile(
         typer.Option("--max-prompt", help="Room for the prompt, in tokens.", show_default="as --max-len"),
     ] = None,
     dtype: DTypeOption = None,
+    weights: WeightsOption = None,
 ) -> None:
     """Compile a model for a machine at a placement, and save the program.
 
@@ -44,7 +46,7 @@ def compile(
     Example: python -m examples.llama2 compile --model llama2-7b --place disaggregated -m h200-x2 -o llama.vxp
     """
     target = vx.load_machine(machine or MACHINE)
-    program = plan(config_of(model, dtype), place or PLACE, target, max_len=max_len, max_prompt=max_prompt)
+    program = plan(config_of(model, dtype, weights), place or PLACE, target, max_len=max_len, max_prompt=max_prompt)
     program.save(output)
     show(
         f"{program.name} for {program.machine}: {max_len_of(program)} tokens, "

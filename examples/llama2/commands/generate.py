@@ -22,9 +22,11 @@ from examples.llama2.commands.options import (
     MaxLenOption,
     ModelOption,
     PlaceOption,
+    WeightsOption,
 )
-from examples.llama2.config import DType
-from examples.llama2.fit import check_fits, dtype_of
+from examples.llama2.commands.prompt import read_prompt
+from examples.llama2.config import DType, Weights
+from examples.llama2.fit import check_fits, types_of
 from examples.llama2.generate import Decoding, Generation, check_prompt, plan
 from examples.llama2.models import Model, open_model
 from examples.llama2.show import summary
@@ -36,8 +38,6 @@ from vxgraph.tools.files import write_text
 from vxgraph.tools.plain import plain_text
 from vxgraph.tools.progress import upload_progress
 from vxgraph.tools.terminal import show
-
-STDIN = "-"
 
 
 @guarded
@@ -55,6 +55,7 @@ def generate(
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to generate, at most.")] = 256,
     max_len: MaxLenOption = None,
     dtype: DTypeOption = None,
+    weights: WeightsOption = None,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token; more is more varied.")] = 0.0,
     top_p: Annotated[float, typer.Option(help="Sample from the likeliest tokens that have this probability.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
@@ -63,7 +64,7 @@ def generate(
         Path | None, typer.Option(help="The tokenizer's file.", show_default="in the checkpoint or beside it")
     ] = None,
     program: Annotated[
-        Path | None, typer.Option(help="A saved program: its placement, machine, sizes and dtype hold.")
+        Path | None, typer.Option(help="A saved program: its placement, machine, sizes and types hold.")
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Observe every execution, not only each first one.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as a Chrome trace (chrome://tracing).")] = None,
@@ -79,9 +80,10 @@ def generate(
     decoding = Decoding(max_tokens, temperature, top_p, seed)
     bound = bindings_of(bind or [])
     _check_folder(trace)
-    text = _read_prompt(prompt)
-    saved = _Saved.load(program, place=place, machine=machine, max_len=max_len, dtype=dtype)
-    opened = open_model(model, dtype=saved.dtype if saved else dtype, tokenizer=tokenizer, console=Console(stderr=True))
+    text = read_prompt(prompt)
+    saved = _Saved.load(program, place=place, machine=machine, max_len=max_len, dtype=dtype, weights=weights)
+    dtype, weights = (saved.dtype, saved.weights) if saved else (dtype, weights)
+    opened = open_model(model, dtype=dtype, weights=weights, tokenizer=tokenizer, console=Console(stderr=True))
     config = opened.checkpoint.config
     if saved:
         check_fits(saved.program, saved.file, config, opened.checkpoint.path)
@@ -116,6 +118,7 @@ class _Saved:
     file: Path
     program: vx.Program
     dtype: DType
+    weights: Weights
 
     @classmethod
     def load(cls, file: Path | None, **decided: object) -> _Saved | None:
@@ -126,24 +129,13 @@ class _Saved:
             option = "--" + given[0].replace("_", "-")
             raise vx.VxError(f"{option} is decided in {file}; leave it out, or compile another program with it")
         program = vx.load_program(file)
-        return cls(file, program, dtype_of(program, file))
+        return cls(file, program, *types_of(program, file))
 
 
 def _check_folder(file: Path | None) -> None:
     """`VxError` where a file cannot be written later for want of its folder: a run is long to lose."""
     if file is not None and not os.path.isdir(file.parent):
         raise vx.VxError(f"{file}: there is no folder {file.parent} to write it to")
-
-
-def _read_prompt(prompt: str) -> str:
-    if prompt != STDIN:
-        return prompt
-    try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise vx.VxError(
-            f"standard input is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02X}"
-        ) from None
 
 
 def _encode(tokenizer: Tokenizer, text: str, *, chat: bool) -> list[int]:

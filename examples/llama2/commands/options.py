@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from examples.llama2.config import DType
+from examples.llama2.config import DType, Weights
 from examples.llama2.generate import MAX_CONTEXT
 
 
@@ -47,4 +47,10 @@ MaxLenOption = Annotated[
 ]
 DTypeOption = Annotated[
     DType | None, typer.Option("--dtype", help="What to compute in.", show_default="the model's own")
+]
+WeightsOption = Annotated[
+    Weights | None,
+    typer.Option(
+        "--weights", help="What to store the matrices in, computing in f32.", show_default="what is computed in"
+    ),
 ]

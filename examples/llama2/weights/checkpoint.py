@@ -20,8 +20,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from examples.llama2.config import DType, LlamaConfig, param_shapes
-from vxgraph.errors import CheckpointError, VxError
+from examples.llama2.config import SCALE, DType, LlamaConfig, param_shapes, stored_params
+from vxgraph.errors import CheckpointError, GraphError, VxError
+from vxgraph.ops import quantize
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -35,11 +36,16 @@ NUMPY_DTYPES: Mapping[DType, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened model file; `params` is as `param_shapes(config)` says, of `config.dtype`."""
+    """An opened model file: its tensors by the parameters that they are."""
 
     path: Path
     config: LlamaConfig
-    params: Mapping[str, Array]
+    tensors: Mapping[str, Stored]
+
+    @property
+    def params(self) -> Mapping[str, Array]:
+        """The parameters as `stored_params(config)` says."""
+        return LazyParams(self.tensors, self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +62,40 @@ class Stored:
 class LazyParams(Mapping[str, Array]):
     """Parameters that are decoded each time they are asked for and kept by nobody; float32 files give read-only views.
 
-    A conversion that would turn a finite value into infinity is a `CheckpointError` that names the tensor.
+    Only the scales of int8 matrices are kept from when their matrix is asked for. A conversion that would turn a finite
+    value into infinity is a `CheckpointError` that names the tensor, as is one to int8 of what is not finite.
     """
 
-    def __init__(self, stored: Mapping[str, Stored], dtype: DType) -> None:
-        self._stored = stored
-        self._dtype: DType = dtype
+    def __init__(self, tensors: Mapping[str, Stored], config: LlamaConfig) -> None:
+        self._tensors = tensors
+        self._stored = stored_params(config)
+        self._scales: dict[str, Array] = {}
 
     def __getitem__(self, name: str) -> Array:
-        tensor = self._stored[name]
+        storage, _ = self._stored[name]
+        matrix = name.removesuffix(SCALE)
+        if matrix != name:
+            return self._scales[matrix] if matrix in self._scales else self._quantized(matrix)[1]
+        return self._quantized(name)[0] if storage == "int8" else self._decoded(name, storage)
+
+    def _decoded(self, name: str, dtype: DType) -> Array:
+        tensor = self._tensors[name]
         try:
             with np.errstate(over="raise", invalid="ignore"):
-                return tensor.decode(self._dtype)
+                return tensor.decode(dtype)
         except FloatingPointError:
             raise CheckpointError(
-                f"{tensor.file}: tensor {tensor.name!r} has values that {self._dtype} cannot hold; "
+                f"{tensor.file}: tensor {tensor.name!r} has values that {dtype} cannot hold; "
                 f"use {tensor.dtype}, as the file does"
             ) from None
+
+    def _quantized(self, name: str) -> tuple[Array, Array]:
+        tensor = self._tensors[name]
+        try:
+            matrix, self._scales[name] = quantize(self._decoded(name, tensor.dtype))
+        except GraphError as error:
+            raise CheckpointError(f"{tensor.file}: tensor {tensor.name!r}: {error.message}") from None
+        return matrix, self._scales[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)
@@ -93,9 +116,9 @@ def assemble(
     for param, shape in shapes.items():
         _check_tensor(path, names[param], param, shape, found.get(names[param]))
     _check_no_others(path, found, set(names.values()))
-    stored = {param: found[names[param]] for param in shapes}
-    compute = dtype or _common_dtype({tensor.dtype for tensor in stored.values() if len(tensor.shape) > 1})
-    return Checkpoint(path, replace(config, dtype=compute), LazyParams(stored, compute))
+    tensors = {param: found[names[param]] for param in shapes}
+    compute = dtype or _common_dtype({tensor.dtype for tensor in tensors.values() if len(tensor.shape) > 1})
+    return Checkpoint(path, replace(config, dtype=compute), tensors)
 
 
 def _check_tensor(path: Path, name: str, param: str, shape: tuple[int, ...], tensor: Stored | None) -> None:
