@@ -55,10 +55,7 @@ def main() -> None:
     show(
         f"microseconds per instruction, {OPS} small products, median (min..max) of {turns}",
         ["side", "CPU us", "beyond the kernel", "wall us"],
-        [
-            (name, str(cpu[name]), str(extra.get(name, "")), str(t.wall.each(_micro)))
-            for name, t in found.items()
-        ],
+        [(name, str(cpu[name]), str(extra.get(name, "")), str(t.wall.each(_micro))) for name, t in found.items()],
         notes=(
             f"beyond the kernel, in a loop: {bound(extra['loop'].median, '< 2 us', extra['loop'].median < 2)}",
             f"beyond the kernel, a whole run: {bound(extra['run'].median, '< 10 us', extra['run'].median < 10)}",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.cpu.engine import Engine
 from benchmarks.cpu.sizes import SIZES, model_file
-from examples.llama2.config import LlamaConfig
+from examples.llama2.config import LlamaConfig, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Spec:
         return f"no {' and no '.join(gone)} here: {self.install}" if gone else None
 
 
-def _vxgraph(setting: Setting, bind: str, weights: str) -> Engine:
+def _vxgraph(setting: Setting, bind: str, weights: Weights) -> Engine:
     from benchmarks.cpu.vxgraph_session import VxgraphSession
 
     return VxgraphSession(model_file(setting.folder, setting.config, "f32"), bind, weights)
@@ -84,7 +84,7 @@ def _llama_cpp(setting: Setting, storage: str) -> Engine:
 _ROUNDED = {"f32": 1e-3, "bf16": 0.1, "int8": 0.3, "q8_0": 0.3}
 
 
-def _ours(name: str, bind: str, storage: str) -> Spec:
+def _ours(name: str, bind: str, storage: Weights) -> Spec:
     return Spec(f"{name} {storage}", storage, lambda setting: _vxgraph(setting, bind, storage), _ROUNDED[storage])
 
 
@@ -111,8 +111,8 @@ ENGINES = {
         _ours("vxgraph", "numpy", "bf16"),
         _ours("vxgraph", "numpy", "int8"),
         _ours("vxgraph plain", "numpy:plain", "f32"),
-        Spec("ONNX Runtime f32", "f32", _onnxruntime, ("onnxruntime", "onnx"), "pip install onnxruntime onnx"),
-        Spec("torch f32", "f32", _torch, ("torch",), "pip install torch==2.13.0"),
+        Spec("ONNX Runtime f32", "f32", _onnxruntime, 1e-3, ("onnxruntime", "onnx"), "pip install onnxruntime onnx"),
+        Spec("torch f32", "f32", _torch, 1e-3, ("torch",), "pip install torch==2.13.0"),
         _llama("f32"),
         _llama("bf16"),
         _llama("q8_0"),

@@ -11,6 +11,7 @@ import numpy as np
 import vxgraph as vx
 from benchmarks.cpu.engine import Engine, Trial
 from benchmarks.cpu.sizes import POSITIONS, PROMPT
+from examples.llama2.config import Weights
 from examples.llama2.model import build, place_single
 from examples.llama2.weights import open_checkpoint
 
@@ -18,16 +19,14 @@ GREEDY = {"temperature": np.float32(0), "top_p": np.float32(1), "seed": np.int64
 
 
 class VxgraphSession(Engine):
-    """A file's weights on one topology; `bind` says with which kernels."""
+    """A file's weights on one topology, stored as `weights`; `bind` says with which kernels."""
 
-    def __init__(self, path: Path, bind: str, weights: str) -> None:
-        if weights != "f32":
-            raise NotImplementedError(f"no weights as {weights} yet")
-        self._path, self._bind = path, bind
+    def __init__(self, path: Path, bind: str, weights: Weights) -> None:
+        self._path, self._bind, self._weights = path, bind, weights
         self._session = self._open(None)
 
     def _open(self, choose: Callable[[], Callable[[vx.Value, vx.Value], vx.Value]] | None) -> vx.Session:
-        checkpoint, machine = open_checkpoint(self._path, "f32"), vx.load_machine("cpu")
+        checkpoint, machine = open_checkpoint(self._path, weights=self._weights), vx.load_machine("cpu")
         placement = place_single(machine, checkpoint.config.layers)
         graph = build(checkpoint.config, placement, max_len=POSITIONS, max_prompt=PROMPT, choose=choose)
         return vx.Session(vx.compile(graph, machine), checkpoint.params, bind=self._bind)
