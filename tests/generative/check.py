@@ -215,8 +215,7 @@ def ran(
             out, value = out[:rows], value[:rows]
         if not near(node.op, value, out, operands, kernel.by):
             raise CheckError(
-                f"%{node.name}: the {kernel.by} kernel of {node.op.name} gives {show(out)}, "
-                f"its reference {show(value)}"
+                f"%{node.name}: the {kernel.by} kernel of {node.op.name} gives {show(out)}, its reference {show(value)}"
             )
     return tuple(outs)
 

@@ -1,4 +1,4 @@
-"""`vxgraph devices`: what is here to run on, and the machines that programs can be compiled for."""
+"""`vxgraph devices`: what is here to run on, what runs ops on the host, and the machines to compile programs for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from vxgraph.program.admission import show_bytes
 from vxgraph.runtime.abi import Backend
+from vxgraph.runtime.backends.numpy.about import about_kernels
 from vxgraph.runtime.binding import find_backends
 from vxgraph.tools.exits import guarded
 from vxgraph.tools.tables import plain_table
@@ -17,11 +18,11 @@ from vxgraph.topology.load import load_machine, shipped_machines
 
 @guarded
 def devices() -> None:
-    """List the backends and devices found here, and the machines shipped.
+    """List the backends and devices found here, what runs ops on the host, and the machines shipped.
 
     Example: vxgraph devices
     """
-    show(_devices(find_backends()), "", Fitting((_machines(", "), _machines(",\n"))))
+    show(_devices(find_backends()), "", _kernels(), "", Fitting((_machines(", "), _machines(",\n"))))
 
 
 def _devices(backends: dict[str, Backend]) -> Table:
@@ -32,6 +33,13 @@ def _devices(backends: dict[str, Backend]) -> Table:
             table.add_row(name, device.target, device.kind, show_bytes(device.memory), device.name)
         if not found:
             table.add_row(name, "-", "-", "-", "installed, but nothing here that it drives")
+    return table
+
+
+def _kernels() -> Table:
+    table = plain_table("on the host", "")
+    for name, said in about_kernels():
+        table.add_row(name, said)
     return table
 
 

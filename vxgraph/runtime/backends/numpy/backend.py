@@ -188,7 +188,7 @@ class NumpyBackend:
 
     def batch(
         self, launches: Sequence[tuple[Kernel, Sequence[Tensor], Sequence[Tensor]]], topology: Topology, *, sizes: Sizes
-    ) -> Batch:
+    ) -> Batch | None:
         """Looks everything up once; what is C and stands together is one call. Operands are of this space."""
         for kernel, ins, outs in launches:
             for tensor in (*ins, *outs):

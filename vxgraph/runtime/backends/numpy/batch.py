@@ -1,6 +1,6 @@
 """Launches of a loop's steady state as one kernel: what C has is one call, whatever their number.
 
-    launch %a (C), launch %b (C), launch %c (NumPy), launch %d (C)    ->    C(%a %b), NumPy(%c), C(%d)
+launch %a (C), launch %b (C), launch %c (NumPy), launch %d (C)    ->    C(%a %b), NumPy(%c), C(%d)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from vxgraph.errors import RunError
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.runtime.abi import KernelError
 from vxgraph.runtime.backends.numpy.kernels import Kernel
+from vxgraph.runtime.backends.numpy.native.call import Call
 from vxgraph.runtime.backends.numpy.native.pool import Pool
 from vxgraph.runtime.backends.numpy.run import Run
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Tensor
@@ -43,7 +44,7 @@ class Stretch:
     def __init__(self, pool: Pool, launches: Sequence[Bind]) -> None:
         self._pool = pool
         self._launches = launches
-        calls = []
+        calls: list[Call] = []
         self._owner: list[int] = []  # of each call: the launch that it is of
         for index, launch in enumerate(launches):
             assert launch.kernel.native is not None
@@ -72,12 +73,13 @@ class Batch:
         self.buffers: list[Buffer] = list({id(t.buffer): t.buffer for t in tensors}.values())
         self.event = Event(tuple(t for _, _, outs in launches for t in outs))
         self.count = len(launches)
-        self._parts: list[Bind | Stretch] = []
+        self.parts: list[Bind | Stretch] = []
         binds = [Bind(kernel, ins, outs, sizes) for kernel, ins, outs in launches]
-        for pool, run in groupby(binds, lambda b: b.kernel.native.pool if b.kernel.native is not None else None):
-            self._parts += run if pool is None else [Stretch(pool, list(run))]
+        for pool, stretch in groupby(binds, lambda b: b.kernel.native.pool if b.kernel.native is not None else None):
+            alike = list(stretch)
+            self.parts += alike if pool is None else [Stretch(pool, alike)]
 
     def run(self) -> None:
         """All of them, in order."""
-        for part in self._parts:
+        for part in self.parts:
             part()

@@ -90,12 +90,13 @@ def compile_kernel(op: Op, ins: Types, outs: Types, topology: Topology, pool: Po
     return Kernel(op, in_c.run, "native", in_c)
 
 
-def choices() -> dict[By, list[str]]:
-    """The ops by what runs them where their types allow it."""
+def choices(*, native: bool) -> dict[By, list[str]]:
+    """The ops by what runs them where their types allow it, with or without C."""
     found: dict[By, list[str]] = {"native": [], "numpy": [], "reference": []}
     for name, op in sorted(OPS.items()):
         if op.effect is Effect.PURE and not op.alias:
-            found["native" if op in _NATIVE else "numpy" if op in _COMPILERS else "reference"].append(name)
+            in_c = native and op in _NATIVE
+            found["native" if in_c else "numpy" if op in _COMPILERS else "reference"].append(name)
     return found
 
 

@@ -121,16 +121,16 @@ def _compile(made_of: Recipe, into: Path) -> None:
 @contextmanager
 def _told() -> Generator[None]:
     """One line while the compiler works, where somebody is there to read it."""
-    shown = sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison]
-    if shown:
-        sys.stderr.write("compiling the CPU kernels, once for this machine ...")
-        sys.stderr.flush()
+    terminal = sys.stderr if sys.__stderr__ is not None and sys.stderr.isatty() else None
+    if terminal is not None:
+        terminal.write("compiling the CPU kernels, once for this machine ...")
+        terminal.flush()
     try:
         yield
     finally:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if terminal is not None:
+            terminal.write("\r\x1b[K")
+            terminal.flush()
 
 
 def _version(compiler: str) -> str:

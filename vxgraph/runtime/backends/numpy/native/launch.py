@@ -1,7 +1,7 @@
 """An op in C: bound where its operands lie, and run.
 
-    native = Native(binder, plain, pool)
-    native.run([x, w], [y], sizes)           binds and runs; what C declines, `plain` (NumPy) does
+native = Native(binder, plain, pool)
+native.run([x, w], [y], sizes)           binds and runs; what C declines, `plain` (NumPy) does
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compiled kernels in this process: loaded once, or the reason why there are none.
 
-    match library():
-        case Library() as lib: lib.address("gemv_f32")
-        case NoLibrary(reason): ...                       "no C compiler is on the PATH ..."
+match library():
+    case Library() as lib: lib.address("gemv_f32")
+    case NoLibrary(reason): ...                       "no C compiler is on the PATH ..."
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     bound = pool.bind([Call("pack", ...), Call("gemm", ...)])
     pool.run(bound)                                           -> 2, or the index of the call that declined
 
-One list runs at a time, whichever thread asks; Python's lock is free meanwhile. A fork has none of its parent's threads:
-the pool opens again there when it is next used.
+One list runs at a time, whichever thread asks; Python's lock is free meanwhile. A fork has none of its parent's
+threads: the pool opens again there when it is next used.
 """
 
 from __future__ import annotations
