@@ -1,16 +1,17 @@
-"""Every kernel in C gives what the op's reference gives: all dtypes, odd shapes, nothing at all, any number of threads."""
+"""Every kernel in C gives what the op's reference gives: all dtypes, odd shapes, no elements, any number of threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.runtime.cupy.cases import BF16, FLOATS, Case, Fault, Maker, all_cases, fault_cases, init_cases, named, scalar
+from tests.runtime.cupy.cases import FLOATS, Case, Fault, Maker, all_cases, fault_cases, init_cases, named, scalar
 from vxgraph.errors import RunError
-from vxgraph.ir.types import Array, Dim, TensorType, bf16, f16, f32, i32
+from vxgraph.ir.types import Array, Dim, bf16, f16, f32, i32
 from vxgraph.ops import (
     Add,
     ArgMax,
@@ -27,7 +28,8 @@ from vxgraph.ops import (
     Silu,
 )
 from vxgraph.runtime.backends.numpy.kernels import Kernel, compile_kernel
-from vxgraph.runtime.backends.numpy.native.library import Library, library
+from vxgraph.runtime.backends.numpy.native.build import recipe
+from vxgraph.runtime.backends.numpy.native.library import Library, library, load
 from vxgraph.runtime.backends.numpy.native.pool import Pool
 from vxgraph.topology.ids import CPU
 
@@ -84,7 +86,7 @@ def run_case(case: Case, pool: Pool, *, shift: int = 0) -> list[Array]:
         outs = ins[:1]
     bound = pool.bind(kernel.native.binder([p.view for p in ins], [p.view for p in outs], case.sizes))
     if pool.run(bound) < bound.count:
-        raise Declined
+        raise DeclinedError
     for i, (placed, a) in enumerate(zip(ins, case.operands, strict=True)):
         found = placed.look()
         if not (case.same and i == 0):
@@ -92,7 +94,7 @@ def run_case(case: Case, pool: Pool, *, shift: int = 0) -> list[Array]:
     return [p.look() for p in outs]
 
 
-class Declined(Exception):
+class DeclinedError(Exception):
     """The kernel leaves it to NumPy's."""
 
 
@@ -111,7 +113,8 @@ def more_cases(some: Maker) -> Iterator[Case]:
         for transpose in (True, False):
             for dtype in FLOATS:
                 w = some(dtype, n, k) if transpose else some(dtype, k, n)
-                yield Case(named("mixed", dtype, transpose, (m, k, n)), MatMul(transpose), (some(f32, m, k), w), loose=4)
+                name = named("mixed", dtype, transpose, (m, k, n))
+                yield Case(name, MatMul(transpose), (some(f32, m, k), w), loose=4)
         w, scale = some(i32, n, k).clip(-127, 127).astype(np.int8), abs(some(f32, n)) / 127
         yield Case(named("quantized", (m, k, n)), QuantizedMatMul(), (some(f32, m, k), w, scale), loose=8)
     for heads, kv, depth, width in ((9, 3, 64, 64), (8, 8, 16, 24), (16, 1, 5, 3), (24, 8, 32, 32)):
@@ -157,6 +160,16 @@ def test_operands_may_stand_at_any_address(pools: dict[int, Pool]) -> None:
             case.check(run_case(case, pools[1], shift=shift)[0])
 
 
+def test_a_build_for_any_cpu_of_this_kind_gives_the_references_too(tmp_path: Path) -> None:
+    made_of = replace(recipe(), flags=("-O1", "-std=gnu17", "-shared", "-fPIC", "-pthread", "-Wno-psabi"))
+    found = load(made_of, tmp_path)
+    assert isinstance(found, Library)
+    pool = Pool(found, 2)
+    for case in CASES[::2]:
+        case.check(run_case(case, pool)[0])
+    pool.close()
+
+
 @pytest.mark.parametrize("case", native_of(init_cases(Maker())), ids=lambda case: case.name)
 def test_a_new_cache_starts_with_its_rows(pools: dict[int, Pool], case: Case) -> None:
     if case.same:  # the rows lie where the cache begins: there is nothing to do
@@ -173,7 +186,7 @@ def test_a_new_cache_starts_with_its_rows(pools: dict[int, Pool], case: Case) ->
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.case.name)
 def test_what_the_reference_refuses_is_declined_and_numpy_says_why(pools: dict[int, Pool], fault: Fault) -> None:
     case = fault.case
-    with pytest.raises(Declined):
+    with pytest.raises(DeclinedError):
         run_case(case, pools[2])
     outs = [np.zeros(t.shape(case.sizes), t.dtype.numpy) for t in case.outs]
     with pytest.raises(RunError) as e:
@@ -195,7 +208,7 @@ def test_nan_and_inf_spread_as_in_the_reference(pools: dict[int, Pool], dtype: o
             (ArgMax(-1), (x,)),
             (ArgMax(-1), (np.full((2, 9), bad, x.dtype),)),
             (Rope(1e4, True), (x.reshape(1, 4, 10), np.array([3], np.int32))),
-            (Mul(), (x, w)) if False else (Mul(), (x, x)),
+            (Mul(), (x, x)),
             (Attention(), (x.reshape(1, 4, 10), *(some(dtype, 5, 2, 10) for _ in range(2)))),
             (Attention(), (some(dtype, 5, 4, 10), *(np.full((5, 2, 10), bad, x.dtype) for _ in range(2)))),
         ):
@@ -246,7 +259,7 @@ def test_what_has_no_form_in_c_is_numpy_s(pools: dict[int, Pool]) -> None:
     for op, types in (
         (MatMul(), (i32[2, 3], i32[3, 2])),
         (MatMul(), (f32[2, 2, 3], f32[2, 3, 2])),
-        (MatMul(True), (BF16 and bf16[1, 20000], bf16[2, 20000])),
+        (MatMul(True), (bf16[1, 20000], bf16[2, 20000])),
         (Add(), (f32[4, 1], f32[4, 4])),
         (ArgMax(0), (f32[3, 4],)),
         (Attention(), (f32[1, 1, 300], f32[4, 1, 300], f32[4, 1, 8])),
@@ -268,7 +281,3 @@ def test_sizes_that_a_run_tells_reach_the_kernel(pools: dict[int, Pool]) -> None
 def test_embed_of_no_id_does_nothing(pools: dict[int, Pool]) -> None:
     case = Case("none", Embed(), (np.ones((3, 2), np.float32), np.empty(0, np.int32)))
     assert run_case(case, pools[2])[0].shape == (0, 2)
-
-
-def test_the_types_in_this_table_are_those_of_c() -> None:
-    assert TensorType(f32, ()).dtype.itemsize == 4

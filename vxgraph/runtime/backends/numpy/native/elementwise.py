@@ -35,7 +35,7 @@ _BLOCK = 512  # elements in a unit
 _OPERANDS, _CODE = 8, 64  # at most
 _DEEPEST = 8  # values that wait for their op
 _OPS: tuple[type[Op], ...] = (Add, Sub, Mul, Div, Maximum, Minimum, Neg, Relu, Exp, Sqrt, Rsqrt, Silu)
-_NUMBERS = {op: _OPERANDS + i for i, op in enumerate(_OPS)}  # as c/elementwise.c has them
+_NUMBERS: dict[type[Op], int] = {op: _OPERANDS + i for i, op in enumerate(_OPS)}  # as c/elementwise.c has them
 
 
 class Elements(Structure):

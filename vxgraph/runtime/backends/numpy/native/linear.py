@@ -1,6 +1,6 @@
 """Products with weights as they lie, [N, K] or [K, N], in f32, halves or 8 bits; and the rows of a table.
 
-One row of x is a matrix-vector product that reads the weights once, as fast as memory gives them; more rows go by tiles.
+One row of x is a matrix-vector product that reads the weights once, as fast as memory gives them; more go by tiles.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ctypes import Structure, c_int64, c_void_p
 
 from vxgraph.ir.op import Op
-from vxgraph.ir.types import Array, Sizes
+from vxgraph.ir.types import Array
 from vxgraph.ops import Copy, Slice
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
 from vxgraph.runtime.backends.numpy.run import Types
