@@ -88,8 +88,9 @@ def _product(ins: Types, outs: Types, *, transposed: bool) -> Binder | None:
 
 
 def _panels(columns: int) -> int:
-    """Panels in a unit of a gemm: many, which read x less often, where there are units enough for the threads."""
-    return 4 if columns >= 1024 else 2 if columns >= 256 else 1
+    """Panels in a unit of a gemm: many, which read x less often, but units that two threads can share evenly."""
+    panels = -(-columns // _PANEL)
+    return next((p for p in (4, 3, 2) if (units := -(-panels // p)) >= 6 and units % 2 == 0), 1)
 
 
 def _embed(op: Op, ins: Types, outs: Types) -> Binder | None:

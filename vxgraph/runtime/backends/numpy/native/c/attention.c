@@ -42,14 +42,21 @@ static float exponentiate(float *scores, float *top, float *sum) {
     return keep;
 }
 
-/* The product of q[depth] with row `from` of k. */
-INLINE float dot(int type, const float *q, const void *k, long from, long depth) {
-    v8f s = splat8(0);
+/* The products of q[depth] with four rows of k, which are `stride` apart. */
+INLINE void dot4(int type, const float *q, const void *k, long from, long stride, long depth, float *scores) {
+    v8f s[4] = {splat8(0), splat8(0), splat8(0), splat8(0)};
     long i = 0;
-    for (; i + 8 <= depth; i += 8) s += load8(q + i) * load8_as(type, k, from + i);
-    float all = sum8(s);
-    for (; i < depth; i++) all += q[i] * load1_as(type, k, from + i);
-    return all;
+    for (; i + 8 <= depth; i += 8)
+        for (int r = 0; r < 4; r++) s[r] += load8(q + i) * load8_as(type, k, from + r * stride + i);
+    if (i < depth) {
+        float rest[5][8] = {{0}};
+        widen_row(F32, q, i, rest[4], depth - i);
+        for (int r = 0; r < 4; r++) {
+            widen_row(type, k, from + r * stride + i, rest[r], depth - i);
+            s[r] += load8(rest[4]) * load8(rest[r]);
+        }
+    }
+    sum8x4(s[0], s[1], s[2], s[3], scores);
 }
 
 /* out[8 N] = out keep + weights[keys] by v's columns from `from` on. */
@@ -87,9 +94,10 @@ INLINE void attend(int type, const Attention *a, long valid, long head, long hea
     for (long at = 0; at < valid; at += KEYS) {
         long keys = valid - at < KEYS ? valid - at : KEYS;
         for (long h = 0; h < heads; h++) {
-            float scores[KEYS];
-            for (long p = 0; p < keys; p++)
-                scores[p] = dot(type, q + h * DEEPEST, a->k, ((at + p) * a->kv + shared) * d, d);
+            float scores[KEYS + 3];
+            for (long p = 0; p < keys; p += 4) /* of the last keys the same one four times: what follows is not there */
+                for (long r = p; r < keys && (r == p || p + 4 > keys); r++)
+                    dot4(type, q + h * DEEPEST, a->k, ((at + r) * a->kv + shared) * d, p + 4 > keys ? 0 : a->kv * d, d, scores + r);
             for (long p = keys; p < KEYS; p++) scores[p] = -INFINITY;
             float keep = exponentiate(scores, &top[h], &sum[h]);
             mix_row(type, scores, a->v, (at * a->kv + shared) * w, a->kv * w, keys, w, keep, out + h * DEEPEST);

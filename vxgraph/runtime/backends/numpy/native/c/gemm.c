@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "tile.h"
 
-#define BLOCK 256        /* of k */
+#define BLOCK 320        /* of k, at most: a panel of it fills half of the L1 cache */
 #define ROW (BLOCK + 16) /* floats from one row of x's tile to the next: no power of two, for the L1 cache's sake */
 #define PANELS 4         /* at most, in a unit */
 #define WIDTH (PANELS * PANEL)
@@ -58,11 +58,13 @@ static void gemm(const Product *p, int by_columns, long unit) {
     float panels[PANELS * BLOCK * PANEL], sums[CHUNK * WIDTH];
     long column = unit * p->panels * PANEL, left = p->n - column;
     long columns = left < p->panels * PANEL ? left : p->panels * PANEL;
+    long blocks = (p->k + BLOCK - 1) / BLOCK, block = blocks ? (p->k / blocks + 7) / 8 * 8 : 0; /* of one size: no short last one */
+    if (block * blocks < p->k) block += 8;
     for (long row = 0; row < p->rows; row += CHUNK) {
         long rows = p->rows - row < CHUNK ? p->rows - row : CHUNK;
         memset(sums, 0, sizeof *sums * (size_t)(rows * WIDTH));
-        for (long at = 0; at < p->k; at += BLOCK) {
-            long k = p->k - at < BLOCK ? p->k - at : BLOCK;
+        for (long at = 0; at < p->k; at += block) {
+            long k = p->k - at < block ? p->k - at : block;
             pack(p, by_columns, column, columns, at, k, panels);
             multiply(p, row, rows, columns, at, k, panels, sums);
         }

@@ -49,7 +49,7 @@ typedef struct { /* `from` is null where the cache is written in place */
 
 typedef struct { const void *table, *ids; void *y; int64_t count, rows, row_bytes; int32_t wide; } Embed;
 
-typedef struct { const void *x; int32_t *y; int64_t n; int32_t type; } ArgMax;
+typedef struct { const void *x; int32_t *y; const float *temperature; int64_t n; int32_t type; } ArgMax; /* temperature may be null */
 
 #define MAX_OPERANDS 8
 #define MAX_CODE 64

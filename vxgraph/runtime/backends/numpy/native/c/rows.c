@@ -86,34 +86,43 @@ KERNEL(embed) {
     }
 }
 
-/* The first of the largest; a NaN is larger than all, and the first of them counts. */
-INLINE long largest(int type, const void *x, long from, long n) {
-    v8f top = splat8(-INFINITY), nan = splat8(0);
+/* The first of the largest; a NaN is larger than all, and the first of them counts. n is less than 2^31. */
+INLINE int32_t largest(int type, const void *x, long from, long n) {
+    v8f top = splat8(-INFINITY);
+    v8i at = {0, 1, 2, 3, 4, 5, 6, 7}, found = at, nan = at * 0 + INT32_MAX;
     long i = 0;
-    for (; i + 8 <= n; i += 8) {
+    for (; i + 8 <= n; i += 8, at += 8) {
         v8f v = load8_as(type, x, from + i);
-        top = select8(v > top, v, top);
-        nan = select8(v != v, splat8(1), nan);
+        v8i more = v > top, first = (v != v) & (at < nan);
+        top = select8(more, v, top);
+        found = (at & more) | (found & ~more);
+        nan = (at & first) | (nan & ~first);
     }
-    float most = -INFINITY, any = 0;
-    for (int j = 0; j < 8; j++) most = top[j] > most ? top[j] : most, any += nan[j];
+    float most = -INFINITY;
+    int32_t best = 0, bad = INT32_MAX;
+    for (int j = 0; j < 8 && i; j++) {
+        if (top[j] > most || (top[j] == most && found[j] < best)) most = top[j], best = found[j];
+        bad = nan[j] < bad ? nan[j] : bad;
+    }
     for (; i < n; i++) {
         float v = load1_as(type, x, from + i);
-        most = v > most ? v : most, any += v != v;
+        if (v > most) most = v, best = (int32_t)i;
+        if (v != v && bad == INT32_MAX) bad = (int32_t)i;
     }
-    for (i = 0; i < n; i++) {
-        float v = load1_as(type, x, from + i);
-        if (any > 0 ? v != v : v == most) break;
-    }
-    return i;
+    return bad < INT32_MAX ? bad : best;
 }
 
 KERNEL(argmax) {
     UNUSED;
     const ArgMax *a = args;
+    float temperature = a->temperature ? load1_as(F32, a->temperature, 0) : 0;
+    if (!(temperature <= 0)) { /* a draw is NumPy's */
+        decline(worker);
+        return;
+    }
     for (long row = base + first; row < base + last; row++) {
         int32_t found = 0;
-        WITH_FLOAT(a->type, found = (int32_t)largest(TYPE, a->x, row * a->n, a->n))
+        WITH_FLOAT(a->type, found = largest(TYPE, a->x, row * a->n, a->n))
         memcpy((char *)a->y + 4 * row, &found, sizeof found);
     }
 }
