@@ -56,6 +56,9 @@ FUNCTIONS = {
     "%gelu = gelu(%x) : f32[4, 64]": vx.gelu,
     "%relu = relu(%x) : f32[4, 64]": vx.relu,
     "%matmul = matmul(%x, %transpose) : f32[4, 4]": lambda x: x @ x.T,
+    "%quantized_matmul = quantized_matmul(%x, %cast, %sum) : f32[4, 4]": lambda x: vx.quantized_matmul(
+        x, x.cast(vx.i8), vx.sum(x, axis=1)
+    ),
     "%rmsnorm = rmsnorm(%x, %reshape) {eps = 1e-05} : f32[4, 64]": lambda x: vx.rmsnorm(x, x[0], eps=1e-5),
     "%softmax = softmax(%x) {axis = 0} : f32[4, 64]": lambda x: vx.softmax(x, axis=0),
     "%cast = cast(%x) {dtype = bf16} : bf16[4, 64]": lambda x: x.cast(vx.bf16),

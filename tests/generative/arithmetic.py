@@ -7,7 +7,7 @@ from tests.generative.pool import Picker, broadcasts, fits_together, least
 from tests.generative.recipe import Step
 
 FLOATS = (vx.f32, vx.f16, vx.bf16)
-DTYPES = (*FLOATS, vx.i32, vx.i64, vx.u8, vx.bool)
+DTYPES = (*FLOATS, vx.i8, vx.i32, vx.i64, vx.u8, vx.bool)
 NUMBERS = (0.0, 1.0, -0.5, 2.0, -0.0, 0.25, -3.0, 1.0, float("inf"), float("nan"), -1e-3, 1e4)
 
 
@@ -15,7 +15,7 @@ def number_of(dtype: vx.DType, k: int) -> bool | int | float:
     if dtype.kind == "bool":
         return k % 2 == 0
     if dtype.kind == "int":
-        return (0, 1, 3, 2, 250, 7)[k % 6]
+        return (0, 1, 3, 2, 250 if dtype != vx.i8 else -100, 7)[k % 6]
     return NUMBERS[k % len(NUMBERS)]
 
 

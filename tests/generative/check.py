@@ -223,6 +223,7 @@ def ran(
 # Ops whose kernels add, or round, in another order than the reference.
 INEXACT = (
     ops.MatMul,
+    ops.QuantizedMatMul,
     ops.Attention,
     ops.RmsNorm,
     ops.Rope,

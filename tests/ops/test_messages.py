@@ -4,7 +4,7 @@ import pytest
 
 from tests.ops.run_op import error
 from vxgraph.errors import GraphError
-from vxgraph.ir.types import Dim, bf16, bool_, f16, f32, i32, i64, u8
+from vxgraph.ir.types import Dim, bf16, bool_, f16, f32, i8, i32, i64, u8
 from vxgraph.ops import (
     Add,
     ArgMax,
@@ -22,6 +22,7 @@ from vxgraph.ops import (
     Max,
     Mean,
     Mul,
+    QuantizedMatMul,
     Reshape,
     RmsNorm,
     Rope,
@@ -193,11 +194,100 @@ MISFITS = [
     (
         MatMul(),
         (
-            f32[4, 64],
+            bf16[4, 64],
+            f32[64, 4],
+        ),
+        "bf16[4, 64] and f32[64, 4] differ in dtype; cast one of them: x.cast(vx.f32)",
+    ),
+    (
+        MatMul(),
+        (
+            f16[4, 64],
             bf16[64, 4],
         ),
-        "f32[4, 64] and bf16[64, 4] differ in dtype; cast one of them: x.cast(vx.f32)",
+        "f16[4, 64] and bf16[64, 4] differ in dtype; cast one of them: x.cast(vx.f32)",
     ),
+    (
+        MatMul(True),
+        (
+            f32[4, 64],
+            i8[8, 64],
+        ),
+        "f32[4, 64] and i8[8, 64] differ in dtype; cast one of them: x.cast(vx.f32)",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            bf16[4, 64],
+            i8[8, 64],
+            f32[8],
+        ),
+        "wanted x f32[..., K], found bf16[4, 64]; cast it: x.cast(vx.f32)",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[()],
+            i8[8, 64],
+            f32[8],
+        ),
+        "wanted x f32[..., K], found f32[]",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            bf16[8, 64],
+            f32[8],
+        ),
+        "wanted a weight i8[N, K], found bf16[8, 64]; matmul takes a weight of floats",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            i8[2, 8, 64],
+            f32[8],
+        ),
+        "wanted a weight i8[N, K], found i8[2, 8, 64]",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            i8[8, 64],
+            bf16[8],
+        ),
+        "wanted a scale f32[N], found bf16[8]",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            i8[8, 64],
+            f32[8, 2],
+        ),
+        "wanted a scale f32[N], found f32[8, 2]",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            i8[8, 64],
+            f32[64],
+        ),
+        "weight i8[8, 64] has a scale for each row, but scale is f32[64]: 8 met 64",
+    ),
+    (
+        QuantizedMatMul(),
+        (
+            f32[4, 64],
+            i8[64, 8],
+            f32[64],
+        ),
+        "f32[4, 64] has 64 columns but weight i8[64, 8] has 8",
+    ),
+    (Exp(), (i8[4],), "wanted floats, found i8[4]; cast it: x.cast(vx.f32)"),
     (
         MatMul(),
         (
@@ -576,6 +666,7 @@ MISFITS = [
         ),
         "wanted logits of floats, found i32[3]; cast it: x.cast(vx.f32)",
     ),
+    (Iota(129, i8), (), "i8 cannot count to 128 exactly; count in i32 and cast"),
     (Iota(300, u8), (), "u8 cannot count to 299 exactly; count in i32 and cast"),
     (Iota(4, bool_), (), "wanted floats or integers, found bool[4]; cast it: x.cast(vx.f32)"),
     (Iota(300, bf16), (), "bf16 cannot count to 299 exactly; count in i32 and cast"),
@@ -610,6 +701,7 @@ def test_layouts_of_equal_sizes_do_not_meet():
     [
         (lambda: Constant(f32[T], ()), "a constant's dims are fixed, found f32[T]"),
         (lambda: Constant(f32[2], (1.0,)), "f32[2] has 2 values, found 1"),
+        (lambda: Constant(i8[1], (128,)), "128 is outside i8: -128 to 127"),
         (lambda: Constant(u8[1], (300,)), "300 is outside u8: 0 to 255"),
         (lambda: Constant(i32[1], (1.5,)), "1.5 is no value of i32"),
         (lambda: Constant(bool_[1], (1,)), "1 is no value of bool"),

@@ -8,7 +8,7 @@ import pytest
 
 from vxgraph.errors import RunError
 from vxgraph.ir.op import OPS, Effect, Op
-from vxgraph.ir.types import Array, Dim, TensorType, bf16, bool_, dtype_of, f16, f32, i32, i64, u8
+from vxgraph.ir.types import Array, Dim, TensorType, bf16, bool_, dtype_of, f16, f32, i8, i32, i64, u8
 from vxgraph.ops import (
     Add,
     ArgMax,
@@ -33,6 +33,7 @@ from vxgraph.ops import (
     Minimum,
     Mul,
     Neg,
+    QuantizedMatMul,
     Relu,
     Reshape,
     RmsNorm,
@@ -129,7 +130,7 @@ def test_a_binary_op_broadcasts_as_its_reference(op: Op, dtype: np.dtype) -> Non
 
 
 @pytest.mark.parametrize("op", [Add(), Sub(), Mul(), Maximum(), Minimum()], ids=lambda op: op.name)
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])
 def test_integers_wrap_as_the_reference(op: Op, dtype: type) -> None:
     limits = np.iinfo(dtype)
     agree(op, np.array([limits.min, limits.max, 3], dtype), np.array([1, 1, 5], dtype))
@@ -191,6 +192,32 @@ def test_halves_multiply_in_more_than_one_block(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("vxgraph.runtime.backends.numpy.linear.SCRATCH", 4 * 64 * 10)
     agree(MatMul(True), some(3, 64, dtype=BF16), some(33, 64, dtype=BF16))
     agree(MatMul(False), some(3, 64, dtype=FLOATS[1]), some(64, 33, dtype=FLOATS[1]))
+
+
+@pytest.mark.parametrize("dtype", FLOATS[1:], ids=str)
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_f32_by_halves_gives_its_reference(dtype: np.dtype, transpose_b: bool) -> None:
+    for m, k, n in ((1, 64, 48), (5, 64, 48), (1, 1, 1), (4, 0, 3), (0, 4, 3), (3, 4, 0), (1, 0, 3), (1, 33, 7)):
+        right = (n, k) if transpose_b else (k, n)
+        agree(MatMul(transpose_b), some(m, k), some(*right, dtype=dtype))
+    agree(MatMul(transpose_b), some(6), some(6, 6, dtype=dtype))
+    agree(MatMul(transpose_b), some(2, 1, 6), some(2, 6, 6, dtype=dtype))
+
+
+def test_a_quantised_product_gives_its_reference() -> None:
+    for m, k, n in ((1, 64, 48), (5, 64, 48), (1, 1, 1), (4, 0, 3), (0, 4, 3), (3, 4, 0), (1, 0, 3), (1, 33, 7)):
+        weight = RNG.integers(-127, 128, (n, k)).astype(np.int8)
+        agree(QuantizedMatMul(), some(m, k), weight, some(n) / 100, rtol=1e-4)
+    agree(QuantizedMatMul(), some(8), RNG.integers(-127, 128, (5, 8)).astype(np.int8), some(5))
+    agree(QuantizedMatMul(), some(2, 3, 8), RNG.integers(-127, 128, (5, 8)).astype(np.int8), some(5), rtol=1e-4)
+
+
+def test_narrow_weights_multiply_in_more_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vxgraph.runtime.backends.numpy.linear.SCRATCH", 4 * 64 * 10)
+    monkeypatch.setattr("vxgraph.runtime.backends.numpy.linear._CACHED", 64 * 10)
+    for rows in (1, 3):
+        agree(QuantizedMatMul(), some(rows, 64), RNG.integers(-127, 128, (33, 64)).astype(np.int8), some(33) / 100)
+        agree(MatMul(True), some(rows, 64), some(33, 64, dtype=BF16))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -372,7 +399,7 @@ def test_what_has_no_fast_kernel_runs_its_reference() -> None:
     x = some(3, 4)
     agree(Compare("lt"), x, some(3, 4))
     agree(Where(), x > 0, x, some(4))
-    for dtype in (f16, bf16, i32, u8, bool_):
+    for dtype in (f16, bf16, i8, i32, u8, bool_):
         agree(Cast(dtype), np.abs(x))
     for op in (Sum(0), Mean(-1, True), Max(1)):
         agree(op, x)
