@@ -2,7 +2,7 @@
 
     python -m benchmarks.executor_overhead [--turns 15]
 
-    kernel      kernel.run(operands, results, sizes) in a bare loop: what no executor can be quicker than
+    kernel      the kernels in a bare loop, their operands bound: what no executor can be quicker than
     dispatch    + the backend: are the operands where they should be, count, make an event
     run         + the executor, a whole run: inputs checked, fresh records, results handed over
     batch       the 1,000 kernels as one, without anything around them
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,8 @@ import vxgraph as vx
 from benchmarks.measure import Stopwatch, Timing, bound, in_turns, show
 from vxgraph.ops import MatMul
 from vxgraph.runtime.backends.numpy import NumpyBackend
+from vxgraph.runtime.backends.numpy.kernels import Kernel
+from vxgraph.runtime.backends.numpy.space import Tensor
 
 OPS = 1_000
 STEPS = 10
@@ -111,13 +114,13 @@ def _direct() -> dict[str, Callable[[], Timing]]:
     # One each, as a program has: a kernel in C keeps the addresses that it ran on.
     kernels = [backend.kernel(MatMul(), (ROW, SQUARE), (ROW,), place) for _ in range(OPS)]
     steps = [(kernel, (a, weight), (b,)) for kernel, (a, b) in zip(kernels, pairwise(rows), strict=True)]
-    views = [(kernel, [a.view for a in ins], [b.view for b in outs]) for kernel, ins, outs in steps]
+    bare = [_bare(kernel, ins, outs) for kernel, ins, outs in steps]
     batch = backend.batch(steps, place, sizes={})
 
     def run() -> Timing:
         watch = Stopwatch()
-        for kernel, ins, outs in views:
-            kernel.run(ins, outs, {})
+        for each in bare:
+            each()
         return watch.per(OPS)
 
     def dispatch() -> Timing:
@@ -133,6 +136,13 @@ def _direct() -> dict[str, Callable[[], Timing]]:
         return watch.per(OPS * STEPS)
 
     return {"kernel": run, "dispatch": dispatch, "batch": batched}
+
+
+def _bare(kernel: Kernel, ins: tuple[Tensor, ...], outs: tuple[Tensor, ...]) -> Callable[[], None]:
+    """The kernel alone."""
+    if kernel.native is not None:
+        return kernel.native.launch(ins, outs, {}).run
+    return partial(kernel.run, [t.view for t in ins], [t.view for t in outs], {})
 
 
 def _time_loop(session: vx.Session) -> Timing:

@@ -26,6 +26,7 @@ from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
 from vxgraph.runtime.backends.numpy.batch import Batch
 from vxgraph.runtime.backends.numpy.kernels import Kernel, compile_kernel
+from vxgraph.runtime.backends.numpy.native.launch import Native
 from vxgraph.runtime.backends.numpy.native.library import Library, library
 from vxgraph.runtime.backends.numpy.native.pool import Pool, cores
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor, address_of
@@ -163,6 +164,8 @@ class NumpyBackend:
         space = self._space(topology)
         if isinstance(kernel, Batch):
             return self._dispatch_batch(kernel, space)
+        if kernel.native is not None:
+            return self._dispatch_native(kernel, kernel.native, ins, outs, space, sizes)
         operands: list[Array] = []
         results: list[Array] = []
         for tensors, views in ((ins, operands), (outs, results)):
@@ -170,11 +173,27 @@ class NumpyBackend:
                 if tensor.buffer.space is not space:
                     self._refuse(tensor.buffer, topology, f"dispatch {kernel.op.name}")
                 views.append(tensor.view)
-        if kernel.native is None:
-            kernel.run(operands, results, sizes)
-        else:
-            key = (*[t.address for t in ins], *[t.address for t in outs], *sizes.values())
-            kernel.native.run_at(key, operands, results, sizes)
+        kernel.run(operands, results, sizes)
+        space.dispatches += 1
+        return Event(tuple(outs))
+
+    def _dispatch_native(
+        self,
+        kernel: Kernel,
+        native: Native,
+        ins: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        space: Space,
+        sizes: Sizes,
+    ) -> Event:
+        launch = native.last
+        again = launch is not None and launch.on(ins, outs, sizes)
+        for buffer in launch.buffers if launch is not None and again else [t.buffer for t in (*ins, *outs)]:
+            if buffer.space is not space:
+                self._refuse(buffer, space.topology, f"dispatch {kernel.op.name}")
+        if launch is None or not again:
+            launch = native.launch(ins, outs, sizes)
+        launch.run()
         space.dispatches += 1
         return Event(tuple(outs))
 

@@ -1,7 +1,9 @@
 """An op in C: bound where its operands lie, and run.
 
 native = Native(binder, plain, pool)
-native.run([x, w], [y], sizes)           binds and runs; what C declines, `plain` (NumPy) does
+native.run([x, w], [y], sizes)                      binds and runs; what C declines, `plain` (NumPy) does
+launch = native.launch((x, w), (y,), sizes)         on tensors: bound once, for a program runs it there again
+launch.run()
 """
 
 from __future__ import annotations
@@ -9,33 +11,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vxgraph.ir.types import Array, Sizes
-from vxgraph.runtime.backends.numpy.native.call import Binder, address
-from vxgraph.runtime.backends.numpy.native.pool import Bound, Pool
+from vxgraph.runtime.backends.numpy.native.call import Binder
+from vxgraph.runtime.backends.numpy.native.pool import Pool
 from vxgraph.runtime.backends.numpy.run import Run
+from vxgraph.runtime.backends.numpy.space import Buffer, Tensor
 
 
 class Native:
-    """Keeps its last binding: a program runs an instruction where it ran it before."""
+    """What C has of an op; keeps its last launch."""
 
-    __slots__ = ("_bound", "_key", "binder", "plain", "pool")
+    __slots__ = ("binder", "last", "plain", "pool")
 
     def __init__(self, binder: Binder, plain: Run, pool: Pool) -> None:
         self.binder = binder
         self.plain = plain
         self.pool = pool
-        self._key: tuple[object, ...] = ()
-        self._bound: Bound | None = None
+        self.last: Launch | None = None
 
     def run(self, ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
         """As any kernel's `run`."""
-        key = (*map(address, ins), *map(address, outs), *sizes.values())
-        self.run_at(key, ins, outs, sizes)
-
-    def run_at(self, key: tuple[object, ...], ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
-        """The same, where the caller has the addresses and sizes at hand: they are what a binding depends on."""
-        bound = self._bound
-        if bound is None or self._key != key:
-            self._bound = bound = self.pool.bind(self.binder(ins, outs, sizes))
-            self._key = key
+        bound = self.pool.bind(self.binder(ins, outs, sizes))
         if self.pool.run(bound) < bound.count:
             self.plain(ins, outs, sizes)
+
+    def launch(self, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> Launch:
+        """On these tensors, whose places the caller has checked."""
+        self.last = Launch(self, ins, outs, sizes)
+        return self.last
+
+
+class Launch:
+    """A kernel in C on its tensors. `buffers` are those that it touches."""
+
+    __slots__ = ("_bound", "_given", "_ins", "_native", "_outs", "_sizes", "buffers")
+
+    def __init__(self, native: Native, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> None:
+        self._native = native
+        self._given = (ins, outs)
+        self._ins = [t.view for t in ins]
+        self._outs = [t.view for t in outs]
+        self._sizes = dict(sizes)
+        self._bound = native.pool.bind(native.binder(self._ins, self._outs, sizes))
+        self.buffers: list[Buffer] = list({id(t.buffer): t.buffer for t in (*ins, *outs)}.values())
+
+    def on(self, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> bool:
+        """Whether it is on these very tuples, as a program's instruction gives them each time."""
+        mine = self._given
+        return ins is mine[0] and outs is mine[1] and type(ins) is type(outs) is tuple and sizes == self._sizes
+
+    def run(self) -> None:
+        """Runs it; what C declines, NumPy does."""
+        if self._native.pool.run(self._bound) < self._bound.count:
+            self._native.plain(self._ins, self._outs, self._sizes)
