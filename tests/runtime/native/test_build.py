@@ -175,3 +175,14 @@ def test_devices_says_what_runs_an_op() -> None:
     assert "matmul" in said["kernels in C"].split(", ")
     assert said["library"] == str(found.path)
     assert found.made_of.version in said["compiler"]
+
+
+def test_a_line_is_shown_while_the_compiler_works_where_there_is_a_terminal(
+    small: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built(small, tmp_path / "unseen")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    for _ in range(2):  # the second time there is nothing to compile
+        built(small, tmp_path / "seen")
+    assert capsys.readouterr() == ("", "compiling the CPU kernels, once for this machine ...\r\x1b[K")

@@ -11,8 +11,8 @@ by reference   transpose, ...
 from __future__ import annotations
 
 from vxgraph.runtime.backends.numpy.kernels import choices
+from vxgraph.runtime.backends.numpy.native.cores import cores
 from vxgraph.runtime.backends.numpy.native.library import Library, library
-from vxgraph.runtime.backends.numpy.native.pool import cores
 
 
 def about_kernels() -> list[tuple[str, str]]:

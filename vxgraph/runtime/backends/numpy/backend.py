@@ -26,9 +26,10 @@ from vxgraph.ir.types import Array, DType, Sizes, TensorType
 from vxgraph.runtime.abi import DeviceInfo, Observation
 from vxgraph.runtime.backends.numpy.batch import Batch
 from vxgraph.runtime.backends.numpy.kernels import Kernel, compile_kernel
+from vxgraph.runtime.backends.numpy.native.cores import cores
 from vxgraph.runtime.backends.numpy.native.launch import Native
 from vxgraph.runtime.backends.numpy.native.library import Library, library
-from vxgraph.runtime.backends.numpy.native.pool import Pool, cores
+from vxgraph.runtime.backends.numpy.native.pool import Pool
 from vxgraph.runtime.backends.numpy.space import Buffer, Event, Space, Tensor, address_of
 from vxgraph.topology.ids import Topology
 
