@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ctypes import Structure, c_int64, c_void_p
 from pathlib import Path
 
@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 
 from vxgraph.errors import InternalError, RunError
-from vxgraph.ir.types import Array
+from vxgraph.ir.types import Array, Sizes
+from vxgraph.ops import Neg
+from vxgraph.runtime.backends.numpy.batch import Batch
+from vxgraph.runtime.backends.numpy.kernels import Kernel
 from vxgraph.runtime.backends.numpy.native.build import SOURCES, Recipe, recipe
 from vxgraph.runtime.backends.numpy.native.call import Call, address
+from vxgraph.runtime.backends.numpy.native.launch import Native
 from vxgraph.runtime.backends.numpy.native.library import Library, load
 from vxgraph.runtime.backends.numpy.native.pool import UNITS, Pool
+from vxgraph.runtime.backends.numpy.space import Buffer, Space, Tensor
+from vxgraph.topology.ids import CPU
 
 # `touch` wants scratch, `hand` and `over` a shared block; `refuse` declines.
 KERNELS = r"""
@@ -187,3 +193,30 @@ def test_memory_that_is_not_there_is_said(pool: Pool) -> None:
     assert e.value.message == "this host has no 1,152,921,504,606,846,976 bytes left for the CPU kernels' scratch"
     pool.run(pool.bind([call("touch", y, y, 1, n=8, scratch=8)]))
     assert y[0] == 1
+
+
+def test_what_c_declines_numpy_does_and_the_list_goes_on_after_it(pool: Pool) -> None:
+    """Doubled by C, squared by NumPy in the place of two calls of which the first declines, doubled again."""
+    space = Space(CPU[0])
+    buffers = [Buffer(space, space.take(80)) for _ in range(2)]
+    x, y = (Tensor(b, b.block.view(np.float64)) for b in buffers)
+    x.view[:], y.view[:] = np.arange(10), 0
+
+    def in_c(*functions: str) -> Kernel:
+        def binder(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> list[Call]:
+            return [call(name, ins[0], outs[0], 10, streams=4 if name == "streams" else 1) for name in functions]
+
+        def plain(ins: Sequence[Array], outs: Sequence[Array], sizes: Sizes) -> None:
+            outs[0][:] = ins[0] * ins[0]
+
+        native = Native(binder, plain, pool)
+        return Kernel(Neg(), native.run, "native", native)
+
+    double, square = in_c("twice"), in_c("refuse", "streams")
+    square.run([x.view], [y.view], {})
+    np.testing.assert_array_equal(y.view, np.arange(10) ** 2)
+    square.native.launch((x,), (y,), {}).run()
+    np.testing.assert_array_equal(y.view, np.arange(10) ** 2)
+    batch = Batch([(double, (x,), (y,)), (square, (x,), (y,)), (square, (y,), (y,)), (double, (x,), (y,))], {})
+    batch.run()
+    np.testing.assert_array_equal(y.view, np.arange(10) ** 4 + 2 * np.arange(10))
