@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -57,6 +59,19 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float32), np.dtype(np.float16), BF16]
 T = Dim("T", max=512)
 RNG = np.random.default_rng(7)
+TARGETS = ["numpy", "numpy:plain"]
+
+
+@pytest.fixture(autouse=True, params=TARGETS)
+def _each_target(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test is of the kernels in C, where there are some, and of NumPy's."""
+    TARGETS.insert(0, request.param)
+    yield
+    TARGETS.pop(0)
+
+
+def target() -> str:
+    return TARGETS[0]
 
 
 def some(*shape: int, dtype: np.dtype = FLOATS[0]) -> Array:
@@ -80,7 +95,7 @@ def dispatch_typed(
 ) -> list[Array]:
     outs = op.infer(*ins)
     backend = NumpyBackend()
-    backend.open(GPU[place], "numpy")
+    backend.open(GPU[place], target())
 
     def tensor(t: TensorType) -> object:
         buffer = backend.alloc(t.nbytes(sizes), GPU[place])
@@ -312,7 +327,7 @@ def test_cache_append_refuses_rows_that_do_not_fit(at: int, rows: int) -> None:
 
 def test_cache_append_in_place_writes_its_rows_and_nothing_else() -> None:
     backend = NumpyBackend()
-    backend.open(GPU[0], "numpy")
+    backend.open(GPU[0], target())
     types = (f32[8, 2], f32[2, 2], i32[()])
     buffer = backend.alloc(4096, GPU[0])
     cache, again = (backend.tensor(buffer, 0, f32, (8, 2), GPU[0]) for _ in range(2))
@@ -333,7 +348,7 @@ def test_cache_append_in_place_writes_its_rows_and_nothing_else() -> None:
 def test_cache_init_holds_the_rows_and_leaves_the_rest_poisoned(in_place: bool) -> None:
     op = CacheInit(f32[8, 2])
     backend = NumpyBackend()
-    backend.open(GPU[0], "numpy")
+    backend.open(GPU[0], target())
     buffer = backend.alloc(4096, GPU[0])
     rows = backend.tensor(buffer, 0, f32, (3, 2), GPU[0])
     cache = backend.tensor(buffer, 0 if in_place else 1024, f32, (8, 2), GPU[0])
