@@ -10,7 +10,7 @@ from vxgraph.ir.types import Array, Sizes
 from vxgraph.ops import Attention
 from vxgraph.ops.attention import score_scale
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
-from vxgraph.runtime.backends.numpy.native.types import CODES
+from vxgraph.runtime.backends.numpy.native.types import CODES, few
 from vxgraph.runtime.backends.numpy.run import Types
 
 DEEPEST = 256  # elements of a key, and of a value: c/attention.c has its blocks on the stack
@@ -44,7 +44,7 @@ class Attended(Structure):
 def _attention(op: Op, ins: Types, outs: Types) -> Binder | None:
     assert isinstance(op, Attention)
     depth, width = ins[1].shape()[2], ins[2].shape()[2]
-    if max(depth, width) > DEEPEST or not outs[0].shape()[1]:
+    if max(depth, width) > DEEPEST or not outs[0].shape()[1] or not few(ins[0].dims[:2]):
         return None
     scale, code, causal = score_scale(op, depth), CODES[ins[0].dtype], op.causal
 

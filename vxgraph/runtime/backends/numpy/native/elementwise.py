@@ -74,7 +74,6 @@ def _compiled(tree: Expr, ins: Types, outs: Types) -> Binder | None:
     if not all(_repeats(t, outs[0]) for t in ins):
         return None
     kinds = (0, 0) if whole else (CODES[ins[0].dtype], CODES[outs[0].dtype])
-    block = 1 if whole else _BLOCK
     function = "elements_i32" if whole else "elements"
     bytecode = (c_uint8 * _CODE)(*code)
 
@@ -84,7 +83,7 @@ def _compiled(tree: Expr, ins: Types, outs: Types) -> Binder | None:
             return []
         operands, counts = (c_void_p * _OPERANDS)(*map(address, ins)), (c_int64 * _OPERANDS)(*[a.size for a in ins])
         args = Elements(operands, counts, address(y), y.size, *kinds, len(code), bytecode)
-        return [Call(function, args, -(-y.size // block), grain=9 if whole else 1)]
+        return [Call(function, args, -(-y.size // _BLOCK), grain=1)]
 
     return bind
 

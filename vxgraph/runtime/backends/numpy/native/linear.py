@@ -13,7 +13,7 @@ from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, Sizes, f32, i32, i64
 from vxgraph.ops import Embed, MatMul, QuantizedMatMul
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
-from vxgraph.runtime.backends.numpy.native.types import CODES, is_float
+from vxgraph.runtime.backends.numpy.native.types import CODES, few, is_float
 from vxgraph.runtime.backends.numpy.run import Types
 
 WIDEST = 16384  # elements of a row of halves: c/gemv.c widens it on its stack
@@ -65,7 +65,7 @@ def _quantized(op: Op, ins: Types, outs: Types) -> Binder | None:
 
 def _product(ins: Types, outs: Types, *, transposed: bool) -> Binder | None:
     x, w = ins[:2]
-    if w.rank != 2 or (x.dtype is not f32 and x.shape()[-1] > WIDEST):
+    if w.rank != 2 or not few(outs[0].dims[-1:]) or (x.dtype is not f32 and x.shape()[-1] > WIDEST):
         return None
     codes = {"x_type": CODES[x.dtype], "w_type": CODES[w.dtype], "y_type": CODES[outs[0].dtype]}
 
@@ -94,7 +94,7 @@ def _panels(columns: int) -> int:
 
 
 def _embed(op: Op, ins: Types, outs: Types) -> Binder | None:
-    if ins[1].dtype not in (i32, i64):
+    if ins[1].dtype not in (i32, i64) or not few(ins[1].dims):
         return None
     wide = ins[1].dtype is i64
 

@@ -9,7 +9,7 @@ from vxgraph.ir.op import Op
 from vxgraph.ir.types import Array, Sizes, f32
 from vxgraph.ops import RmsNorm
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
-from vxgraph.runtime.backends.numpy.native.types import CODES
+from vxgraph.runtime.backends.numpy.native.types import CODES, few
 from vxgraph.runtime.backends.numpy.run import Types
 
 WIDEST = 16384  # elements of a row of halves: c/rows.c widens it on its stack
@@ -32,7 +32,7 @@ class Norm(Structure):
 def _rmsnorm(op: Op, ins: Types, outs: Types) -> Binder | None:
     assert isinstance(op, RmsNorm)
     dtype = ins[0].dtype
-    if dtype is not f32 and ins[0].shape()[-1] > WIDEST:
+    if not few(ins[0].dims[:-1]) or (dtype is not f32 and ins[0].shape()[-1] > WIDEST):
         return None
     eps, code = op.eps, CODES[dtype]
 

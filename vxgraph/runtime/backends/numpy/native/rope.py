@@ -17,7 +17,7 @@ from vxgraph.ir.types import Array, Sizes, i32, i64
 from vxgraph.ops import Rope
 from vxgraph.ops.rope import inverse_frequencies
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
-from vxgraph.runtime.backends.numpy.native.types import CODES
+from vxgraph.runtime.backends.numpy.native.types import CODES, few
 from vxgraph.runtime.backends.numpy.run import Types
 
 DEEPEST = 1024  # elements of a head: c/rope.c has a row of the table on its stack
@@ -55,7 +55,7 @@ def _table(theta: float, scaling: tuple[float, float, float, int] | None, depth:
 def _rope(op: Op, ins: Types, outs: Types) -> Binder | None:
     assert isinstance(op, Rope)
     depth = ins[0].shape()[2]
-    if ins[1].dtype not in (i32, i64) or not 0 < depth <= DEEPEST:
+    if ins[1].dtype not in (i32, i64) or not 0 < depth <= DEEPEST or not few(ins[0].dims[:1]):
         return None
     table = tuple(map(address, _table(op.theta, op.scaling, depth)))
     code, interleaved, wide = CODES[ins[0].dtype], op.interleaved, ins[1].dtype is i64

@@ -10,7 +10,7 @@ from vxgraph.ir.types import Array, Sizes
 from vxgraph.ops import ArgMax, Sample
 from vxgraph.ops.reduce import check_not_empty
 from vxgraph.runtime.backends.numpy.native.call import Binder, Call, Compiler, address
-from vxgraph.runtime.backends.numpy.native.types import CODES, is_float
+from vxgraph.runtime.backends.numpy.native.types import CODES, few, is_float
 from vxgraph.runtime.backends.numpy.run import Types
 
 
@@ -22,7 +22,7 @@ class Largest(Structure):
 
 def _argmax(op: Op, ins: Types, outs: Types) -> Binder | None:
     assert isinstance(op, ArgMax)
-    if not is_float(ins[0]) or op.axis % ins[0].rank != ins[0].rank - 1:
+    if not is_float(ins[0]) or not few(outs[0].dims) or op.axis % ins[0].rank != ins[0].rank - 1:
         return None
     axis, code = op.axis, CODES[ins[0].dtype]
 

@@ -104,7 +104,8 @@ INLINE uint32_t whole(const Elements *e, int o, long i) {
 KERNEL(elements_i32) {
     UNUSED;
     const Elements *e = args;
-    for (long i = base + first; i < base + last; i++) {
+    long end = (base + last) * BLOCK < e->n ? (base + last) * BLOCK : e->n;
+    for (long i = (base + first) * BLOCK; i < end; i++) {
         uint32_t value[DEEPEST];
         int top = -1;
         for (int c = 0; c < e->code_length; c++) {
