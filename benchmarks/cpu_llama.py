@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -85,13 +86,10 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(setting: Setting, names: Sequence[str], turns: int) -> Found:
-    found = Found()
+    found = Found(skipped={name: why for name in names if (why := ENGINES[name].missing)})
     hosts = {name: Host(name, setting) for name in (CEILINGS, *names)}
     keep_what_fits(hosts.values())
     try:
-        for name in names:
-            if ENGINES[name].missing:
-                found.skipped[name] = str(ENGINES[name].missing)
         _compare_logits(hosts, found)
         for _ in range(turns):
             for name, host in hosts.items():
@@ -107,6 +105,7 @@ def _take_turn(name: str, host: Host, found: Found) -> None:
         return
     try:
         answer = host.ask("measure")
+        print(f"{host.setting.size} {name}: measured", file=sys.stderr)
     except EngineFailedError as error:
         found.skipped[name] = str(error)
         found.measured.pop(name, None)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from math import prod
 from pathlib import Path
 
+from benchmarks.cpu.ceilings import ENOUGH
 from benchmarks.cpu.engines import ENGINES
 from benchmarks.cpu.host import CEILINGS, Host
 from benchmarks.cpu.sizes import BYTES_PER_WEIGHT
@@ -30,9 +31,10 @@ def keep_what_fits(hosts: Collection[Host]) -> None:
 
 
 def _need(host: Host) -> float:
+    if host.name == CEILINGS:
+        return BASE + ENOUGH
     weights = sum(prod(shape) for shape in param_shapes(host.setting.config).values())
-    storage = "f32" if host.name == CEILINGS else ENGINES[host.name].storage
-    return BASE + COPIES * weights * BYTES_PER_WEIGHT[storage]
+    return BASE + COPIES * weights * BYTES_PER_WEIGHT[ENGINES[host.name].storage]
 
 
 def _available() -> int | None:

@@ -23,7 +23,7 @@ class VxgraphSession(Engine):
 
     def __init__(self, path: Path, bind: str, weights: Weights) -> None:
         self._path, self._bind, self._weights = path, bind, weights
-        self._session = self._open(None)
+        self._session: vx.Session | None = None
 
     def _open(self, choose: Callable[[], Callable[[vx.Value, vx.Value], vx.Value]] | None) -> vx.Session:
         checkpoint, machine = open_checkpoint(self._path, weights=self._weights), vx.load_machine("cpu")
@@ -32,15 +32,17 @@ class VxgraphSession(Engine):
         return vx.Session(vx.compile(graph, machine), checkpoint.params, bind=self._bind)
 
     def generate(self, tokens: Sequence[int], steps: int) -> Iterator[int]:
+        self._session = self._session or self._open(None)
         for emitted in self._session.stream({**_inputs(tokens, steps), **GREEDY}):
             yield int(emitted["token"])
 
     def trial(self, tokens: Sequence[int], steps: int) -> Trial:
         """In a session of its own whose graph emits logits; the two are never there at once."""
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
         with self._open(_greedy_with_logits) as session:
             out = session.run(_inputs(tokens, steps))
-        self._session = self._open(None)
         return [int(token) for token in out["token"]], out["logits"]
 
 
