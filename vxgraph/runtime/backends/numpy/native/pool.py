@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from ctypes import Structure, addressof, c_int32, c_void_p, sizeof
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet
 
 from vxgraph.errors import InternalError, RunError
 from vxgraph.runtime.backends.numpy.native.call import Call
@@ -56,7 +55,7 @@ class Pool:
         self._run = library.lib.pool_run
         self._handle: int | None = None
         self._scratch = self._shared = 0  # bytes reserved
-        _POOLS.add(self)
+        self._process = _PROCESS[0]
 
     @property
     def threads(self) -> int:
@@ -75,6 +74,8 @@ class Pool:
 
     def run(self, bound: Bound, first: int = 0) -> int:
         """Runs calls from `first` on; the index of the one that declined, else their number."""
+        if self._process != _PROCESS[0]:
+            self._forget()
         if self._handle is None or bound.scratch > self._scratch or bound.shared > self._shared:
             self._reserve(bound)
         if first == 0:
@@ -83,13 +84,16 @@ class Pool:
 
     def close(self) -> None:
         """Ends the threads."""
+        if self._process != _PROCESS[0]:
+            self._forget()
         if self._handle is not None:
             handle, self._handle = self._handle, None
             self._library.lib.pool_close(handle)
         self._scratch = self._shared = 0
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """In a fork: the threads are the parent's, and what they hold is left alone."""
+        self._process = _PROCESS[0]
         self._handle = None
         self._scratch = self._shared = 0
 
@@ -111,13 +115,12 @@ class Pool:
         self._scratch, self._shared = scratch, shared
 
 
-_POOLS: WeakSet[Pool] = WeakSet()
+_PROCESS = [0]  # forks between the first process that loaded this and this one: asking for its id is a system call
 
 
-def _forget_all() -> None:
-    for pool in _POOLS:
-        pool.forget()
+def _forked() -> None:
+    _PROCESS[0] += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=_forked)
