@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -107,12 +108,15 @@ class Case:
 
 
 class Maker:
-    """Arrays by dtype and shape, the same in every session."""
+    """Arrays by dtype and shape, the same in every session; of more elements than `most`, zeros, which cost nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         self._rng = np.random.default_rng(5)
+        self._most = most
 
     def __call__(self, dtype: DType, *shape: int, scale: float = 1.0) -> Array:
+        if self._most is not None and math.prod(shape) > self._most:
+            return np.zeros(shape, dtype.numpy)
         if dtype.kind == "bool":
             return self._rng.integers(0, 2, shape).astype(bool)
         if dtype.kind == "int":
@@ -129,8 +133,9 @@ def named(name: str, *parts: object) -> str:
     return "-".join((name, *("x".join(map(str, p)) if isinstance(p, tuple) else str(p) for p in parts)))
 
 
-def all_cases() -> list[Case]:
-    some = Maker()
+def all_cases(*, large: bool = True) -> list[Case]:
+    """The table; without the large ones none of their arrays is made."""
+    some = Maker() if large else Maker(most=1 << 16)
     makers = (
         elementwise_cases,
         special_value_cases,
@@ -147,7 +152,7 @@ def all_cases() -> list[Case]:
         create_cases,
         sample_cases,
     )
-    return [case for make in makers for case in make(some)]
+    return [case for make in makers for case in make(some) if large or not case.large]
 
 
 UNARY = (Neg(), Relu(), Exp(), Sqrt(), Rsqrt(), Silu(), Gelu())

@@ -105,7 +105,7 @@ def native_of(cases: Iterator[Case] | list[Case]) -> list[Case]:
     if not isinstance(found, Library):
         return []
     pool = Pool(found, 1)  # opens no thread unless it runs
-    return [case for case in cases if not case.large and compiled(case, pool).by == "native" and greedy(case)]
+    return [case for case in cases if compiled(case, pool).by == "native" and greedy(case)]
 
 
 def greedy(case: Case) -> bool:
@@ -136,7 +136,7 @@ def more_cases(some: Maker) -> Iterator[Case]:
     yield Case("rmsnorm-wide", RmsNorm(0.0), (some(f32, 3, 20000), some(f32, 20000)))
 
 
-CASES = native_of([*all_cases(), *more_cases(Maker())])
+CASES = native_of([*all_cases(large=False), *more_cases(Maker())])
 FAULTS = [f for f in fault_cases(Maker()) if f.case in native_of([f.case])]
 
 
