@@ -7,8 +7,10 @@ import pytest
 
 from tests.conformance.bed import Bed
 from tests.runtime.cupy.cases import Case, all_cases
+from vxgraph.errors import BindError
 from vxgraph.ir.types import DTYPES, DType, TensorType, dtype_of, f32
-from vxgraph.ops import Div, MatMul
+from vxgraph.ops import Div, MatMul, QuantizedMatMul
+from vxgraph.runtime.backends.cupy import CupyBackend
 from vxgraph.runtime.backends.numpy.kernels import compile_kernel
 from vxgraph.topology.ids import GPU
 
@@ -93,3 +95,29 @@ def test_the_declared_dtype_is_the_results_own(bed: Bed) -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     result, _ = bed.apply(MatMul(), [bed.put(x, GPU[0]), bed.put(x.T.copy(), GPU[0])], (f32[3, 4], f32[4, 3]), GPU[0])
     np.testing.assert_array_equal(bed.get(result, np.zeros((3, 3), np.float32), GPU[0]), x @ x.T)
+
+
+@pytest.mark.parametrize("stored", ["f16", "bf16", "i8"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_stored_weights_are_computed_with_in_f32_or_refused_by_name(bed: Bed, stored: str, rows: int) -> None:
+    """A wrong product would be silent; a backend without the kernel says so before anything runs."""
+    rng = np.random.default_rng(9)
+    x, scale = rng.standard_normal((rows, 64), np.float32), rng.uniform(0.5, 1.5, 40).astype(np.float32)
+    weight = (20 * rng.standard_normal((40, 64))).astype(DTYPES[stored].numpy)
+    quantised = stored == "i8"
+    op = QuantizedMatMul() if quantised else MatMul(True)
+    operands = (x, weight, scale) if quantised else (x, weight)
+    types = tuple(TensorType(dtype_of(a), a.shape) for a in operands)
+    tensors = [bed.put(a, GPU[0]) for a in operands]
+    if isinstance(bed.backend, CupyBackend):
+        with pytest.raises(BindError) as error:
+            bed.apply(op, tensors, types, GPU[0])
+        assert str(error.value) == (
+            f"{op.name} on gpu:0: cupy has no kernel for {op.name} in f32, {stored}; "
+            "bind its topology to numpy, or leave it out"
+        )
+        return
+    result, _ = bed.apply(op, tensors, types, GPU[0])
+    exact = x.astype(np.float64) @ weight.astype(np.float64).T * (scale if quantised else 1)
+    found = bed.get(result, np.zeros((rows, 40), np.float32), GPU[0])
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
