@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from vxgraph.tools.draw.fold import BOXES, EDGES, MEMBERS, SMALL, Group, Tree, fold, folded, unfolded
+from vxgraph.tools.draw.fold import MEMBERS, fold
 from vxgraph.tools.draw.sketch import Box, Edge, Move, Sketch
+from vxgraph.tools.draw.tree import BOXES, EDGES, SMALL, Group, Tree, folded, unfolded
 
 
 def op(name: str, kind: str = "exp", type: str = "f32[]", at: str = "gpu:0", loops: tuple[str, ...] = ()) -> Box:
