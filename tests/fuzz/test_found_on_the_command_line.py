@@ -174,8 +174,8 @@ def test_the_version_of_what_is_not_installed(run: Run, monkeypatch: pytest.Monk
     def version(_: str) -> str:
         raise PackageNotFoundError
 
-    monkeypatch.setattr("vxgraph.tools.cli.version", version)
-    assert run("--version") == "vxgraph, run from its source and not installed\n"
+    monkeypatch.setattr("vxgraph.tools.version.version", version)
+    assert run("--version") == "vxgraph (from its source, not installed)\n"
 
 
 # Names.

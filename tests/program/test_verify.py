@@ -127,6 +127,21 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str]], str]] = {
         [(r"^( *arena gpu:1.*)$", r"\1\n\1")],
         "two arenas are at one topology",
     ),
+    "an arena is in a memory that is not there": (
+        "mlp",
+        [(r'arena gpu:1 in "hbm1"', 'arena gpu:1 in "elsewhere"')],
+        "arena gpu:1 is in memory 'elsewhere', which is none of the program's there",
+    ),
+    "an arena is in the memory of another place": (
+        "mlp",
+        [(r'arena gpu:1 in "hbm1"', 'arena gpu:1 in "hbm0"')],
+        "arena gpu:1 is in memory 'hbm0', which is none of the program's there",
+    ),
+    "two memories have one name": (
+        "mlp",
+        [(r'memory "hbm1"', 'memory "hbm0"')],
+        "two memories have one name",
+    ),
     "two instructions of a queue change places": (
         "mlp",
         [(r"( *%matmul = .*\n)( *%silu = .*\n)", r"\2\1")],

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from vxgraph.tools.draw.fold import BOXES, EDGES, MEMBERS, SMALL, Group, Tree, fold, folded, unfolded
+from vxgraph.tools.draw.fold import MEMBERS, fold
 from vxgraph.tools.draw.sketch import Box, Edge, Move, Sketch
+from vxgraph.tools.draw.tree import BOXES, EDGES, SMALL, Group, Tree, folded, unfolded
 
 
 def op(name: str, kind: str = "exp", type: str = "f32[]", at: str = "gpu:0", loops: tuple[str, ...] = ()) -> Box:
@@ -64,6 +65,11 @@ def test_layers_of_the_same_operations_in_another_wiring_are_not_alike() -> None
     crossed = tuple(Edge("net.layers.3.matmul", e.dst) if e.dst == "net.layers.3.add" else e for e in sketch.edges)
     tree = fold(Sketch("net", sketch.boxes, crossed))
     assert titles(tree, place(tree).index) == ["3 x net.layers", "net.layers.3"]
+
+
+def test_layers_whose_numbers_do_not_follow_one_another_are_not_counted_together() -> None:
+    tree = fold(chain([b for b in layers(6) if not b.id.startswith("net.layers.3")]))
+    assert titles(tree, place(tree).index) == ["3 x net.layers", "2 x net.layers"]
 
 
 def test_layers_at_two_places_are_two_blocks() -> None:
@@ -136,7 +142,7 @@ def test_an_arrival_is_in_the_innermost_block_that_has_all_its_readers() -> None
 def test_a_closed_block_is_one_box_and_its_edges_carry_all_their_transfers() -> None:
     first, second = layers(32), [op(b.id.replace("net", "other"), at="gpu:1") for b in layers(32)]
     sent = [
-        Edge(a.id, b.id, moves=(Move("peer", b.id + ".k", "direct", 64, 1),))
+        Edge(a.id, b.id, moves=tuple(Move("peer", f"{b.id}.{k}", "direct", 64, 1) for k in "kv"))
         for a, b in zip(first, second, strict=True)
     ]
     sketch = Sketch("net", (*first, *second), (*chain(first).edges, *chain(second).edges, *sent))
@@ -145,7 +151,7 @@ def test_a_closed_block_is_one_box_and_its_edges_carry_all_their_transfers() -> 
     assert [b.lines[0] for b in shown.boxes] == ["32 x net.layers", "32 x other.layers"]
     (edge,) = shown.edges
     assert (edge.src, edge.dst) == tuple(b.id for b in shown.boxes)
-    assert len(edge.moves) == 96
+    assert len(edge.moves) == 192
     assert folded(sketch, tree, {g.index for g in tree.groups}).edges == sketch.edges
 
 

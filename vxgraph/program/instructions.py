@@ -223,6 +223,19 @@ def writes(instr: Queued) -> tuple[str, ...]:
             return outputs
 
 
+def touched(instr: Instruction) -> tuple[str, ...]:
+    """The device values whose bytes an instruction reads or writes, or says to be another value's."""
+    match instr:
+        case Emit():
+            return ()
+        case View(src=src, dst=dst):
+            return (src, dst)
+        case Loop(carried=carried):
+            return tuple(v for c in carried for v in (c.init, c.arg, c.out))
+        case _:
+            return (*reads(instr), *writes(instr))
+
+
 def label(instr: Instruction) -> str:
     """`dispatch %h (matmul)`, `transfer_peer %k.gpu1`, `emit "token"`."""
     match instr:

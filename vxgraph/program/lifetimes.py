@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from vxgraph.program.instructions import (
-    Emit,
     Instruction,
     Loop,
     Queued,
@@ -24,8 +23,7 @@ from vxgraph.program.instructions import (
     View,
     flatten,
     label,
-    reads,
-    writes,
+    touched,
 )
 from vxgraph.program.model import Program, Slot
 from vxgraph.program.timeline import Timeline, loop_around
@@ -177,7 +175,7 @@ class _Lives:
 
     def found(self) -> tuple[Lifetime, ...]:
         for at, instr in enumerate(self.walk):
-            self._touch(at, _touched(instr))
+            self._touch(at, touched(instr))
         for loop, start, end in _loops(self.program):
             self._through(loop, start, end)
         for instr in reversed(self.walk):  # what is read through a view is read
@@ -196,7 +194,7 @@ class _Lives:
     def _through(self, loop: Loop, start: int, end: int) -> None:
         """What a step reads and no step makes is there for all steps, and so is what is carried."""
         for instr, _ in flatten(loop.body):
-            self._touch(end, (v for v in _touched(instr) if self.first[v] < start))
+            self._touch(end, (v for v in touched(instr) if self.first[v] < start))
         for c in loop.carried:
             self._touch(end, (c.arg, c.next))
             self._begin_late(c.out, end)
@@ -205,15 +203,3 @@ class _Lives:
         """What a loop leaves is there after its last step."""
         self.first[out] = end
         self.last[out] = max(self.last[out], end)
-
-
-def _touched(instr: Instruction) -> tuple[str, ...]:
-    match instr:
-        case Emit():
-            return ()
-        case View(src=src, dst=dst):
-            return (src, dst)
-        case Loop(carried=carried):
-            return tuple(v for c in carried for v in (c.init, c.arg, c.out))
-        case _:
-            return (*reads(instr), *writes(instr))

@@ -29,6 +29,7 @@ from vxgraph.program.instructions import (
     View,
     flatten,
     reads,
+    touched,
     writes,
 )
 from vxgraph.program.lower import Lowered
@@ -139,7 +140,7 @@ class _Groups:
             group.nbytes = max(group.nbytes, v.type.max_bytes)
             group.kind = _stronger(group.kind, self.kinds.get(value, "activation"))
         for position, instr in self.order:
-            for value in _touched(instr):
+            for value in touched(instr):
                 self._extend(self.groups[self.find(value)], position)
         for loop, start, end in self.loops:
             self._extend_over(loop, start, end)
@@ -152,7 +153,7 @@ class _Groups:
     def _extend_over(self, loop: Loop, start: int, end: int) -> None:
         """What the loop carries, and what its body reads but does not define, is alive until the loop's end."""
         for instr, _ in flatten(loop.body):
-            for value in _touched(instr):
+            for value in touched(instr):
                 group = self.groups[self.find(value)]
                 if group.first < start:
                     group.last = max(group.last, end)
@@ -212,18 +213,6 @@ class _Groups:
 def _stronger(a: SlotKind, b: SlotKind) -> SlotKind:
     order: list[SlotKind] = ["activation", "staging", "kv", "param"]
     return max(a, b, key=order.index)
-
-
-def _touched(instr: Instruction) -> tuple[str, ...]:
-    match instr:
-        case Emit():
-            return ()
-        case View(src=src, dst=dst):
-            return (src, dst)
-        case Loop(carried=carried):
-            return tuple(v for c in carried for v in (c.init, c.arg, c.out))
-        case _:
-            return (*reads(instr), *writes(instr))
 
 
 # Placing.
@@ -356,7 +345,7 @@ class _Placer:
                     pass
                 case Loop():
                     self.clocks.barrier()
-                    self._begin(_touched(instr), self.clocks.floor)
+                    self._begin(touched(instr), self.clocks.floor)
                     self.walk(instr.body)
                     self.position += 1
                     self.clocks.barrier()

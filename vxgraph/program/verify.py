@@ -101,7 +101,14 @@ class _Checker:
     def _check_arenas(self) -> None:
         if len(self.sizes) < len(self.program.arenas):
             raise ProgramError("two arenas are at one topology")
+        owners = [(m.memory, t) for m in self.program.memories for t in m.topologies]
+        if len({m.memory for m in self.program.memories}) < len(self.program.memories):
+            raise ProgramError("two memories have one name")
         for a in self.program.arenas:
+            if (a.memory, a.topology) not in owners:
+                raise ProgramError(
+                    f"arena {a.topology} is in memory {a.memory!r}, which is none of the program's there"
+                )
             parts = (a.params, a.kv, a.activations, a.staging)
             if min(parts) < 0 or sum(parts) != a.nbytes:
                 raise ProgramError(f"arena {a.topology}: {' + '.join(map(str, parts))} is not {a.nbytes} bytes")

@@ -10,4 +10,4 @@ def installed_version() -> str:
     try:
         return version("vxgraph")
     except PackageNotFoundError:
-        return "run from its source and not installed"
+        return "(from its source, not installed)"

@@ -53,6 +53,10 @@ def test_it_opens_with_layers_folded_and_says_what_it_is(smollm2: Path, opens: O
         assert tab.count(f'[data-group][aria-label^="30 × {title}.layers"]') == 1
     tab.press("d")
     assert program.digest in tab.text("#details")
+    policy = tab.page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe-eval" not in policy
 
 
 def test_search_finds_a_node_unfolds_what_hides_it_and_tells_all_of_it(smollm2: Path, opens: Opens) -> None:

@@ -16,9 +16,10 @@ import graphviz
 from graphviz import Digraph
 
 from vxgraph.program.admission import show_bytes
-from vxgraph.tools.draw.fold import Group, Tree, fold, folded, less_notes, unfolded
+from vxgraph.tools.draw.fold import fold
 from vxgraph.tools.draw.palette import HOST_MOVE, PEER, colours
 from vxgraph.tools.draw.sketch import Edge, Move, Sketch
+from vxgraph.tools.draw.tree import Group, Tree, folded, less_notes, unfolded
 from vxgraph.tools.plain import plain
 
 _SHAPES: dict[str, dict[str, str]] = {

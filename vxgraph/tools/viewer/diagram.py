@@ -19,9 +19,10 @@ from vxgraph.ir.text import print_node
 from vxgraph.program.instructions import Dispatch, Download, Instruction, Loop, TransferPeer, Upload
 from vxgraph.program.model import HostInput, Program
 from vxgraph.program.text import print_instruction
-from vxgraph.tools.draw.fold import Tree, fold, less_notes, unfolded
+from vxgraph.tools.draw.fold import fold
 from vxgraph.tools.draw.palette import colours
 from vxgraph.tools.draw.sketch import HOST, Box, Move, Sketch
+from vxgraph.tools.draw.tree import Tree, less_notes, unfolded
 from vxgraph.tools.draw.walk import move_of, sketch_graph, sketch_program
 
 Json = dict[str, Any]
