@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from vxgraph.ir.types import Array, Sizes
 from vxgraph.runtime.backends.numpy.native.call import Binder
-from vxgraph.runtime.backends.numpy.native.pool import Pool
+from vxgraph.runtime.backends.numpy.native.pool import Bound, Pool
 from vxgraph.runtime.backends.numpy.run import Run
 from vxgraph.runtime.backends.numpy.space import Buffer, Tensor
 
@@ -36,22 +36,25 @@ class Native:
 
     def launch(self, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> Launch:
         """On these tensors, whose places the caller has checked."""
-        self.last = Launch(self, ins, outs, sizes)
+        bound = self.pool.bind(self.binder([t.view for t in ins], [t.view for t in outs], sizes))
+        self.last = Launch(bound, self.pool, self.plain, ins, outs, sizes)
         return self.last
 
 
 class Launch:
     """A kernel in C on its tensors. `buffers` are those that it touches."""
 
-    __slots__ = ("_bound", "_given", "_ins", "_native", "_outs", "_sizes", "buffers")
+    __slots__ = ("_bound", "_given", "_ins", "_outs", "_plain", "_pool", "_sizes", "buffers")
 
-    def __init__(self, native: Native, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> None:
-        self._native = native
+    def __init__(
+        self, bound: Bound, pool: Pool, plain: Run, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes
+    ) -> None:
+        # Not the op's Native, which keeps this: an arena would live until Python looks for circles.
+        self._bound, self._pool, self._plain = bound, pool, plain
         self._given = (ins, outs)
         self._ins = [t.view for t in ins]
         self._outs = [t.view for t in outs]
         self._sizes = dict(sizes)
-        self._bound = native.pool.bind(native.binder(self._ins, self._outs, sizes))
         self.buffers: list[Buffer] = list({id(t.buffer): t.buffer for t in (*ins, *outs)}.values())
 
     def on(self, ins: Sequence[Tensor], outs: Sequence[Tensor], sizes: Sizes) -> bool:
@@ -61,5 +64,5 @@ class Launch:
 
     def run(self) -> None:
         """Runs it; what C declines, NumPy does."""
-        if self._native.pool.run(self._bound) < self._bound.count:
-            self._native.plain(self._ins, self._outs, self._sizes)
+        if self._pool.run(self._bound) < self._bound.count:
+            self._plain(self._ins, self._outs, self._sizes)
