@@ -9,6 +9,7 @@ module imported that was not there, code compiled, a program started, a socket.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -19,6 +20,7 @@ from typing import Any
 import typer.main
 
 import vxgraph as vx
+from vxgraph.runtime.backends.numpy import native
 from vxgraph.tools.cli import app
 
 HARMFUL = (
@@ -35,6 +37,10 @@ HARMFUL = (
     "code.",
 )
 HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv")
+C = Path(native.__file__).parent / "c"
+OUR_KERNELS = {word for path in C.glob("*.[ch]") for word in re.findall(r"\w+", path.read_text())}
+    name for path in C.glob("*.c") for name in re.findall(r"^\w[\w *]*?(\w+)\(", path.read_text(), re.MULTILINE)
+}
 COMMAND = typer.main.get_command(app)
 COMMANDS = (
     ("show", "FILE"),
@@ -91,7 +97,12 @@ def main(folder: Path) -> None:
                 name = os.fspath(args[0]) if not isinstance(args[0], int) else ""
                 machine = name.endswith(".toml") and "/vxgraph/topology/machines/" in name
                 backends = name.endswith(".dist-info/entry_points.txt") or name in sys.path
-                return machine or backends or name in ours or name.startswith("made.")
+                cores = name.startswith("/sys/devices/system/cpu/") or name == "/sys/fs/cgroup/cpu.max"
+                return machine or backends or cores or name in ours or name.startswith("made.")
+            case "ctypes.addressof":  # the arguments of our own kernels
+                return type(args[0]).__module__.startswith("vxgraph.runtime.backends.numpy.native.")
+            case "ctypes.dlsym":  # and these kernels
+                return args[1] in OUR_KERNELS
             case "import":
                 return args[0] in known
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from textwrap import wrap
 
 from rich.table import Table
 
@@ -14,6 +15,8 @@ from vxgraph.tools.exits import guarded
 from vxgraph.tools.tables import plain_table
 from vxgraph.tools.terminal import Fitting, show
 from vxgraph.topology.load import load_machine, shipped_machines
+
+SAID = 80  # columns of what is said of the host; a path may be longer
 
 
 @guarded
@@ -39,7 +42,7 @@ def _devices(backends: dict[str, Backend]) -> Table:
 def _kernels() -> Table:
     table = plain_table("on the host", "")
     for name, said in about_kernels():
-        table.add_row(name, said)
+        table.add_row(name, "\n".join(wrap(said, SAID, break_long_words=False, break_on_hyphens=False)))
     return table
 
 

@@ -13,6 +13,7 @@ from vxgraph.runtime.backends.numpy.run import SCRATCH, Run, Types, widened
 
 _CACHED = 1 << 18  # elements of f32 (1 MB) that a core's cache holds
 
+
 def _matmul(op: MatMul, ins: Types, outs: Types) -> Run:
     weight = ins[1].dtype
     halves = weight.kind == "float" and weight.itemsize < 4
