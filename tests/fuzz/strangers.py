@@ -39,8 +39,6 @@ HARMFUL = (
 HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv")
 C = Path(native.__file__).parent / "c"
 OUR_KERNELS = {word for path in C.glob("*.[ch]") for word in re.findall(r"\w+", path.read_text())}
-    name for path in C.glob("*.c") for name in re.findall(r"^\w[\w *]*?(\w+)\(", path.read_text(), re.MULTILINE)
-}
 COMMAND = typer.main.get_command(app)
 COMMANDS = (
     ("show", "FILE"),
