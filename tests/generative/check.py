@@ -191,7 +191,7 @@ def kernel_of(op: ops.Op, ins: tuple[TensorType, ...], outs: tuple[TensorType, .
 @cache
 def pool() -> Pool | None:
     found = library()
-    return Pool(found, threads=2) if isinstance(found, Library) else None
+    return Pool(found, threads=1) if isinstance(found, Library) else None  # each core has a process of its own
 
 
 def by_kernel(node: Node, types: tuple[TensorType, ...], sizes: Sizes, operands: list[Array]) -> tuple[Array, ...]:
