@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.tools.conftest import Cli
 from vxgraph.program.text import load_program
+from vxgraph.tools.prices import show_seconds
 
 Golden = Callable[..., None]
 
@@ -106,3 +109,24 @@ def test_piped_output_has_no_colours_and_is_not_cut(cli: Cli) -> None:
     assert f"%{name}: f32[1, 64]" in shown
     assert "\x1b" not in shown
     assert all(line == line.rstrip() for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0 ns"),
+        (1.5e-9, "1.5 ns"),
+        (9.994e-7, "999 ns"),
+        (9.996e-7, "1 us"),
+        (9.994e-4, "999 us"),
+        (9.996e-4, "1 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (4.789e-3, "4.79 ms"),
+        (999.4, "999 s"),
+        (999.6, "1000 s"),
+        (12345.6, "12346 s"),
+    ],
+)
+def test_a_time_is_three_digits_and_its_unit(seconds: float, shown: str) -> None:
+    assert show_seconds(seconds) == shown

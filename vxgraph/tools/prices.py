@@ -106,8 +106,8 @@ def peer_bytes(program: Program) -> int:
 def show_seconds(seconds: float) -> str:
     """`4.79 ms`."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds / scale:.0f} {unit}"
+        if seconds >= 0.9995 * scale:  # what would be 1e+03 of the next unit is 1 of this one
+            return f"{seconds / scale:.3g} {unit}" if seconds < 999.5 * scale else f"{seconds / scale:.0f} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
 
 

@@ -68,7 +68,7 @@
   function seconds(s) {
     if (s < 0) return `-${seconds(-s)}`;
     for (const [unit, scale] of [["s", 1], ["ms", 1e-3], ["us", 1e-6]]) {
-      if (s >= scale) return s < 1000 * scale ? `${Number((s / scale).toPrecision(3))} ${unit}` : `${(s / scale).toFixed(0)} ${unit}`;
+      if (s >= 0.9995 * scale) return s < 999.5 * scale ? `${Number((s / scale).toPrecision(3))} ${unit}` : `${(s / scale).toFixed(0)} ${unit}`;
     }
     return `${Number((s / 1e-9).toPrecision(3))} ns`;
   }
