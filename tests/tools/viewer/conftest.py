@@ -59,7 +59,7 @@ class Tab:
         self.press("Enter")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright runs once at a time: another module may start its own
 def browser() -> Iterator[Any]:
     if CHROMIUM is None or find_spec("playwright") is None:
         pytest.skip("needs Debian's chromium and playwright (pip install 'vxgraph[test]'; apt-get install chromium)")
