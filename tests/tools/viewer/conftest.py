@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
 
-CHROMIUM = which("chromium")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-)
+from tests.chromium import chromium, missing
+
 Opens = Callable[..., "Tab"]
 
 
@@ -61,14 +56,10 @@ class Tab:
 
 @pytest.fixture(scope="module")  # Playwright runs once at a time: another module may start its own
 def browser() -> Iterator[Any]:
-    if CHROMIUM is None or find_spec("playwright") is None:
-        pytest.skip("needs Debian's chromium and playwright (pip install 'vxgraph[test]'; apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+    if why := missing():
+        pytest.skip(why)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
