@@ -24,12 +24,11 @@ from vxgraph.program.model import Program
 from vxgraph.runtime.backends.sanitizer.sanitize import Sanitized
 from vxgraph.runtime.report import Report
 from vxgraph.tools import html
-from vxgraph.tools.draw.dot import to_dot
 from vxgraph.tools.draw.render import find_renderer, render
-from vxgraph.tools.draw.walk import sketch_graph, sketch_program
 from vxgraph.tools.html import Table
+from vxgraph.tools.pictures import dot_text
 from vxgraph.tools.plain import plain
-from vxgraph.tools.prices import Priced, bill, show_place
+from vxgraph.tools.prices import bill, show_place, unpriced
 from vxgraph.tools.tables import CROSSING_HEAD, PLACE_HEAD, crossing_rows, place_rows, placement_summary, plain_table
 from vxgraph.topology.model import Machine
 
@@ -43,10 +42,10 @@ def views(shown: object) -> Mapping[str, View]:
         case vxgraph.dsl.Graph():
             return views(shown.build())
         case Graph():
-            return _drawn(shown, f"graph {shown.name}", lambda: to_dot(sketch_graph(shown)))
+            return _drawn(shown, f"graph {shown.name}", lambda: dot_text(shown))
         case Program():
             title = f"program {shown.name} for {shown.machine}"
-            return _drawn(shown, title, lambda: to_dot(sketch_program(shown)))
+            return _drawn(shown, title, lambda: dot_text(shown))
         case Report():
             return {"text/plain": lambda: _report_text(shown), "text/html": lambda: _report(shown)}
         case Machine():
@@ -105,7 +104,7 @@ def _program(program: Program) -> Iterator[Table]:
 
 def _bill(program: Program) -> Table:
     """What crosses, at the symbols' bounds; its times are a machine's, so `vxgraph check` says them."""
-    rows = bill(Priced(t, t.kind, "", t.nbytes * t.count, 0.0) for t in program.transfers)
+    rows = bill(unpriced(program))
     cells = [
         (
             row.when,

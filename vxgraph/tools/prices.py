@@ -41,12 +41,18 @@ class BillRow:
     count: int  # of each edge
     nbytes: int
     seconds: float
+    members: tuple[int, ...]  # which of the transfers that were summed up
 
 
 def price(program: Program, machine: Machine) -> tuple[Priced, ...]:
     """Every transfer of a program, priced on a machine; MachineError where two places are not joined."""
     router = Router(machine)
     return tuple(_priced(t, router) for t in program.transfers)
+
+
+def unpriced(program: Program) -> tuple[Priced, ...]:
+    """Every transfer where no machine is known: no way over one, and no time."""
+    return tuple(Priced(t, t.kind, "", t.nbytes * t.count, 0.0) for t in program.transfers)
 
 
 def _priced(t: Transfer, router: Router) -> Priced:
@@ -58,14 +64,14 @@ def _priced(t: Transfer, router: Router) -> Priced:
 
 def bill(priced: Iterable[Priced]) -> tuple[BillRow, ...]:
     """The rows of a bill, in the order of their first transfer."""
-    groups: dict[tuple[object, ...], list[Priced]] = {}
-    for p in priced:
+    groups: dict[tuple[object, ...], list[tuple[int, Priced]]] = {}
+    for k, p in enumerate(priced):
         t = p.transfer
-        groups.setdefault((t.when, t.count, p.kind, t.src, t.dst), []).append(p)
-    return tuple(_row(group) for group in groups.values())
+        groups.setdefault((t.when, t.count, p.kind, t.src, t.dst), []).append((k, p))
+    return tuple(_row([p for _, p in group], tuple(k for k, _ in group)) for group in groups.values())
 
 
-def _row(group: list[Priced]) -> BillRow:
+def _row(group: list[Priced], members: tuple[int, ...]) -> BillRow:
     first = group[0]
     t = first.transfer
     return BillRow(
@@ -78,6 +84,7 @@ def _row(group: list[Priced]) -> BillRow:
         count=t.count,
         nbytes=sum(p.nbytes for p in group),
         seconds=sum(p.seconds for p in group),
+        members=members,
     )
 
 

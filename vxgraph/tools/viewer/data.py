@@ -49,7 +49,7 @@ def page_data(
         "boxes": boxes(d, *times),
         "edges": edges(d),
         "moves": moves(d, *times),
-        "bill": plan.bill(program, machine, d) if program else [],
+        "bill": plan.bill(program, machine) if program else [],
         **(plan.slots(program, d) if program else {"steps": [], "marks": [], "slots": []}),
         "timelines": {
             name: plan.timeline(run, program, d) if run and program else None

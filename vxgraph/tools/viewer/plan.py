@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from vxgraph.program.instructions import Dispatch, Queued, flatten
 from vxgraph.program.lifetimes import lifetimes, memory_over_time, positions, stretches
-from vxgraph.program.model import MemoryUse, Program, Transfer
+from vxgraph.program.model import MemoryUse, Program
 from vxgraph.program.timeline import Timeline
-from vxgraph.tools.prices import Priced, price
+from vxgraph.tools import prices
 from vxgraph.tools.viewer.diagram import Diagram, Json
 from vxgraph.topology.model import Machine
 
@@ -59,31 +57,24 @@ def slots(program: Program, d: Diagram) -> Json:
     return {"steps": list(positions(program)), "marks": marks, "slots": rows}
 
 
-def bill(program: Program, machine: Machine | None, d: Diagram) -> list[Json]:
+def bill(program: Program, machine: Machine | None) -> list[Json]:
     """Transfers of one kind between two places, and which they are; without a machine they have no time."""
-    priced: Sequence[Priced | None] = price(program, machine) if machine else [None] * len(program.transfers)
-    rows: dict[tuple[object, ...], list[tuple[int, Transfer, Priced | None]]] = {}
-    for k, (transfer, cost) in enumerate(zip(program.transfers, priced, strict=True)):
-        key = (transfer.when, transfer.count, cost.kind if cost else transfer.kind, transfer.src, transfer.dst)
-        rows.setdefault(key, []).append((k, transfer, cost))
-    return [_row(group) for group in rows.values()]
-
-
-def _row(group: Sequence[tuple[int, Transfer, Priced | None]]) -> Json:
-    _, first, cost = group[0]
-    costs = [c for _, _, c in group if c is not None]
-    return {
-        "when": first.when,
-        "kind": cost.kind if cost else first.kind,
-        "src": "host" if first.src is None else str(first.src),
-        "dst": "host" if first.dst is None else str(first.dst),
-        "route": cost.route if cost else "",
-        "edges": len(group),
-        "count": first.count,
-        "nbytes": sum(t.nbytes * t.count for _, t, _ in group),
-        "seconds": sum(c.seconds for c in costs) if costs else None,
-        "moves": [k for k, _, _ in group],
-    }
+    rows = prices.bill(prices.price(program, machine) if machine else prices.unpriced(program))
+    return [
+        {
+            "when": row.when,
+            "kind": row.kind,
+            "src": prices.show_place(row.src),
+            "dst": prices.show_place(row.dst),
+            "route": row.route,
+            "edges": row.edges,
+            "count": row.count,
+            "nbytes": row.nbytes,
+            "seconds": row.seconds if machine else None,
+            "moves": list(row.members),
+        }
+        for row in rows
+    ]
 
 
 def timeline(run: Timeline, program: Program, d: Diagram) -> Json:
